@@ -34,5 +34,5 @@ class Repeating:
                 self._call()
             except GaussError as error:
                 log.warning("%s: %s", self._name, error.message)
-            except OSError:
+            except Exception:  # the thread must not end
                 log.exception(self._name)

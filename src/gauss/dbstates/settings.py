@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import logging
+from copy import deepcopy
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gauss.model.errors import ConfigError, NotFound
+
+log = logging.getLogger("gauss.dbstates")
 
 
 class Section(BaseModel):
@@ -73,6 +77,12 @@ class CapacitySettings(Section):
     minStateAgeSecs: float = Field(default=600, ge=0)
     """Younger states are not evicted."""
 
+    @model_validator(mode="after")
+    def _marks_in_order(self) -> Self:
+        if self.lowWater > self.highWater:
+            raise ValueError(f"expected lowWater of at most highWater, found {self.lowWater} and {self.highWater}")
+        return self
+
 
 class CacheSettings(Section):
     """The cache of states."""
@@ -106,6 +116,18 @@ class EngineSettings(Section):
     """An engine without instances, jobs and requests ends after this time."""
 
 
+_OWN = frozenset(
+    ["port", "listen_addresses", "unix_socket_directories", "hba_file", "ident_file", "data_directory", "config_file"]
+)
+"""Parameters that the engine sets for each server."""
+
+
+def _parameter(name: str) -> str:
+    if name.lower() in _OWN:
+        raise ValueError(f"{name} is set by the engine for each server")
+    return name
+
+
 class Settings(Section):
     """All settings."""
 
@@ -116,16 +138,16 @@ class Settings(Section):
     cache: CacheSettings = CacheSettings()
     instances: InstanceSettings = InstanceSettings()
     engine: EngineSettings = EngineSettings()
-    parameters: dict[str, str] = {}
+    parameters: dict[Annotated[str, AfterValidator(_parameter)], str] = {}
     """Parameters of Postgres for every server, such as `work_mem`; they are a part of every state's key."""
 
 
 def effective(stored: dict[str, Any]) -> Settings:
     """The settings with stored values, by dotted path, over the defaults. Raises ConfigError."""
     tree: dict[str, Any] = {}
-    for path, value in stored.items():
+    for path, value in deepcopy(stored).items():
         place = tree
-        *parents, name = path.split(".")
+        *parents, name = _names(path)
         for parent in parents:
             place = place.setdefault(parent, {})
             if not isinstance(place, dict):
@@ -140,10 +162,33 @@ def effective(stored: dict[str, Any]) -> Settings:
         raise ConfigError("; ".join(faults), hint="see /v1/config/schema, or gauss db config --schema") from None
 
 
+def usable(stored: dict[str, Any]) -> dict[str, Any]:
+    """Stored settings without those that are not valid, such as those of another version."""
+    try:
+        effective(stored)
+        return stored
+    except ConfigError:
+        found: dict[str, Any] = {}
+    for path, value in stored.items():
+        try:
+            effective({**found, path: value})
+        except ConfigError as error:
+            log.warning("the setting %s is not used: %s", path, error.message)
+        else:
+            found[path] = value
+    return found
+
+
+def _names(path: str) -> list[str]:
+    """The names in a dotted path. That of a parameter may have dots itself."""
+    group, dot, name = path.partition(".")
+    return [group, name] if group == "parameters" and dot else path.split(".")
+
+
 def at(tree: dict[str, Any], path: str) -> Any:
     """The value or group at a dotted path; the whole tree for an empty one."""
     found: Any = tree
-    for name in path.split(".") if path else ():
+    for name in _names(path) if path else ():
         if not isinstance(found, dict) or name not in found:
             raise NotFound(f"no setting {path}", hint="see /v1/config/schema, or gauss db config --schema")
         found = found[name]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import psycopg
 
+from gauss.dbstates.connector.connected import connected
 from gauss.dbstates.runtimes.runtime import Server
 from gauss.dbstates.runtimes.waiting import Admin, connect
 from gauss.model.errors import StorageError
@@ -39,8 +40,8 @@ def clients(server: Server) -> int:
     try:
         with connect(server.socket, server.port) as connection:
             return _count(connection, _CLIENTS)
-    except psycopg.Error:
-        return 0  # it is gone, and so are they
+    except psycopg.Error:  # its slots are taken, it is stopped, a client has forbidden the login, or it has ended
+        return connected(server.port)
 
 
 def outside_folders(data: Path) -> bool:

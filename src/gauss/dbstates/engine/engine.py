@@ -10,7 +10,7 @@ import time
 
 from gauss.dbstates.deletion.controller import DeletionController
 from gauss.dbstates.instances.leases import Leases
-from gauss.dbstates.instances.manager import Instances
+from gauss.dbstates.instances.manager import LOST, Instances
 from gauss.dbstates.instances.runs import Runs
 from gauss.dbstates.instances.warm_pool import WarmPool
 from gauss.dbstates.prepare.bases import Bases
@@ -19,8 +19,8 @@ from gauss.dbstates.prepare.controller import PrepareController
 from gauss.dbstates.runtimes.container import ContainerRuntime
 from gauss.dbstates.runtimes.process import ProcessRuntime
 from gauss.dbstates.runtimes.runtime import Runtime
-from gauss.dbstates.settings import Settings, effective
-from gauss.dbstates.statefs.statefs import choose
+from gauss.dbstates.settings import Settings, effective, usable
+from gauss.dbstates.statefs.statefs import StateFS, choose
 from gauss.dbstates.store.cache import Cache
 from gauss.dbstates.store.capacity import Capacity, forget_unsynced
 from gauss.dbstates.store.jobs import Jobs
@@ -29,12 +29,14 @@ from gauss.dbstates.store.metadata import Metadata, Row
 from gauss.dbstates.store.states import States
 from gauss.dbstates.telemetry.audit import Audit
 from gauss.dbstates.telemetry.metrics import Metrics
-from gauss.model.errors import StorageError
+from gauss.model.errors import ConfigError, GaussError, StorageError, Unavailable
 from gauss.model.files import make_private
 from gauss.process import locks
 
 LOCK_SECONDS = 20.0
 """A predecessor that is ending has this long."""
+AWAY_SECONDS = 2.0
+"""A runtime that did not answer is asked again after this time."""
 log = logging.getLogger("gauss.dbstates")
 
 
@@ -55,10 +57,12 @@ class DatabaseEngine:
         self._lock_fd = held
         self.instance = secrets.token_hex(8)
         self.metadata = Metadata(self.layout.metadata)
-        self._settings = effective(self.metadata.stored_settings())
+        self._settings = effective(usable(self.metadata.stored_settings()))
         self._store = self.metadata.identity("store", secrets.token_hex(16))
-        self.statefs = choose(self.layout.root, self._settings.snapshot.backend)
+        self.statefs = self._choose_backend()
         self._runtimes: dict[str, Runtime] = {}
+        self._away: dict[str, tuple[float, Unavailable]] = {}
+        """Runtimes that did not answer: when, and why."""
         self._runtimes_lock = threading.Lock()
         self.metrics, self.audit = Metrics(), Audit(folder.audit)
         self.states, self.jobs = States(self.metadata), Jobs(self.metadata)
@@ -111,10 +115,7 @@ class DatabaseEngine:
         self.bases.forget_unsynced()
         adopted = self.instances.adopt()
         kept = {self.instances.row(each)["runtime_id"] for each in adopted}
-        for runtime in self._known_runtimes():
-            if ended := runtime.end_leftovers(kept):
-                log.info("ended what an earlier engine left: %s", ", ".join(ended))
-            runtime.forget_others({row["id"] for row in self.instances.rows()})
+        self._end_leftovers(kept, {row["id"] for row in self.instances.rows()})
         self.cache.remove_unknown()
         self.instances.remove_unknown()
         for path in self.layout.locks.iterdir():
@@ -128,14 +129,36 @@ class DatabaseEngine:
 
     def change_settings(self) -> None:
         """Takes over the stored settings."""
-        self._settings = effective(self.metadata.stored_settings())
+        self._settings = effective(usable(self.metadata.stored_settings()))
         with self._runtimes_lock:
             self._runtimes.clear()
+            self._away.clear()
+
+    def check_settings(self, wanted: Settings) -> None:
+        """Raises ConfigError for settings with which this store can't be used."""
+        if wanted.snapshot != self._settings.snapshot:
+            choose(self.layout.root, wanted.snapshot.backend)
+
+    def _choose_backend(self) -> StateFS:
+        """The wanted one; if that does not work, as after a move of the store, the best that does."""
+        try:
+            return choose(self.layout.root, self._settings.snapshot.backend)
+        except ConfigError as error:
+            log.warning("%s; another one is chosen", error.message)
+            return choose(self.layout.root, "auto")
 
     def runtime(self, name: str) -> Runtime:
+        """Raises Unavailable if its program does not answer."""
         with self._runtimes_lock:
             if name not in self._runtimes:
-                self._runtimes[name] = self._make_runtime(name)
+                since, error = self._away.get(name, (0.0, None))
+                if error is not None and time.monotonic() - since < AWAY_SECONDS:
+                    raise Unavailable(error.message, hint=error.hint)
+                try:
+                    self._runtimes[name] = self._make_runtime(name)
+                except Unavailable as error:
+                    self._away[name] = (time.monotonic(), error)
+                    raise
             return self._runtimes[name]
 
     def _make_runtime(self, name: str) -> Runtime:
@@ -144,9 +167,24 @@ class DatabaseEngine:
         return ContainerRuntime(self.metadata, self._store, self._settings.container)
 
     def _known_runtimes(self) -> list[Runtime]:
-        """The runtimes that this store has used."""
-        used = {row["runtime"] for row in self.instances.rows()}
-        return [self.runtime(name) for name in sorted({"process", *used})]
+        """The runtimes that this store has used, without those that do not answer."""
+        found = []
+        for name in sorted({"process", *(row["runtime"] for row in self.instances.rows())}):
+            try:
+                found.append(self.runtime(name))
+            except GaussError as error:
+                log.warning("the runtime %s is not used: %s", name, error.message)
+        return found
+
+    def _end_leftovers(self, kept: set[str], instances: set[str]) -> None:
+        """Ends servers and tools but those kept, and forgets all instances but those given."""
+        for runtime in self._known_runtimes():
+            try:
+                if ended := runtime.end_leftovers(kept):
+                    log.info("ended what an earlier engine left: %s", ", ".join(ended))
+                runtime.forget_others(instances)
+            except Unavailable as error:
+                log.warning("the runtime %s is not used: %s", runtime.name, error.message)
 
     # --- capacity, idleness, the end ---
 
@@ -159,7 +197,7 @@ class DatabaseEngine:
         return time.monotonic() - self.used > self._settings.engine.idleSecs
 
     def _lives(self, row: Row) -> bool:
-        return not row["kept"] or self.instances.server(row["id"]) is not None
+        return row["status"] != LOST and (not row["kept"] or self.instances.server(row["id"]) is not None)
 
     def _watch_idle(self) -> None:
         while not self.stopped.wait(min(1.0, self._settings.engine.idleSecs / 4)):
@@ -173,9 +211,7 @@ class DatabaseEngine:
         self.folder.engine_json.unlink(missing_ok=True)  # the next command starts an engine, which waits for the lock
         self._stop_work()
         self.instances.close()
-        for runtime in self._known_runtimes():
-            runtime.end_leftovers(set())
-            runtime.forget_others(set())
+        self._end_leftovers(set(), {row["id"] for row in self.instances.rows(LOST)})
         self.stopped.set()
 
     def close(self) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,19 +16,20 @@ from urllib.parse import quote
 
 from gauss.dbstates.connector.postgres import clients
 from gauss.dbstates.errors import RuntimeMissing
+from gauss.dbstates.holder import check_holder, is_held
 from gauss.dbstates.runtimes.process import release_memory
 from gauss.dbstates.runtimes.runtime import DATABASE, HOST, USER, Build, Launch, Runtime, Server
 from gauss.dbstates.runtimes.scram import new_password
 from gauss.dbstates.settings import Settings
-from gauss.dbstates.statefs.statefs import SERVER_FILES, StateFS, validate
+from gauss.dbstates.statefs.statefs import SERVER_FILES, StateFS, sorted_error, validate
 from gauss.dbstates.store.layout import Layout
 from gauss.dbstates.store.metadata import Metadata, Row, now_ms
 from gauss.dbstates.telemetry.metrics import Metrics
-from gauss.model.errors import NotFound
-from gauss.process import locks
+from gauss.model.errors import GaussError, NotFound
 
-HELD, READY = "held", "ready"
-"""Of a job that executes steps, or of the warm pool; handed out to a client."""
+HELD, READY, LOST = "held", "ready", "lost"
+"""Of a job that executes steps, or of the warm pool; handed out to a client; to be removed as soon as that can be."""
+log = logging.getLogger("gauss.dbstates")
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ class Instances:
         self._metadata.insert(
             "instances", id=instance, **vars(origin), status=HELD, image=build.image, runtime=build.runtime,
             runtime_id="", port=0, password=password, created_ms=now, used_ms=now,
-            ttl_ms=round(settings.instances.ttlSecs * 1000),
+            ttl_ms=round(settings.instances.ttlSecs * 1000), parameters=json.dumps(dict(build.parameters)),
         )  # fmt: skip
         try:
             with self._metrics.timed("instance_bind"):
@@ -86,7 +90,8 @@ class Instances:
                 self._statefs.clone(source, self._layout.data(instance))
                 server = self._runtime(build.runtime).start(build, self._launch(instance, password))
         except BaseException:
-            self.discard(instance)
+            with suppress(GaussError):  # it is removed later
+                self.remove(instance)
             raise
         self._started(instance, server)
         return Instance(instance, build, password, server)
@@ -111,13 +116,16 @@ class Instances:
         self.touch(instance)
 
     def _launch(self, instance: str, password: str) -> Launch:
+        row = self.row(instance)
+        stored = row["parameters"]
         return Launch(
             instance,
             self._layout.data(instance),
             self._layout.server_log(instance),
-            self._settings().parameters,
+            # Those of its key. An instance of a version that stored none has the present ones.
+            json.loads(stored) if stored else self._settings().parameters,
             password,
-            self._metadata.value("SELECT port FROM instances WHERE id = ?", instance) or 0,
+            row["port"],
         )
 
     # --- finding ---
@@ -174,6 +182,7 @@ class Instances:
 
     def hold(self, instance: str, holder: str) -> None:
         """From here on the instance lives as long as a process holds a lock on a file."""
+        check_holder(holder)
         self._metadata.update("instances", "id = ?", instance, holder=holder)
 
     def keep(self, instance: str, *, kept: bool) -> None:
@@ -182,7 +191,7 @@ class Instances:
 
     @staticmethod
     def is_held(row: Row) -> bool:
-        return bool(row["holder"]) and locks.is_locked(Path(row["holder"]))
+        return is_held(row["holder"])
 
     def touch(self, instance: str) -> None:
         """Starts the life time of an instance again."""
@@ -208,11 +217,30 @@ class Instances:
             self._runtime(row["runtime"]).forget(instance)
 
     def remove(self, instance: str) -> None:
-        """Ends the server and removes everything that the instance had. Idempotent."""
+        """Ends the server and removes everything that the instance had. Idempotent. If that fails, it is tried again
+        later."""
         with self.locked(instance):
-            self.discard(instance)
+            try:
+                self._discard(instance)
+            except (GaussError, OSError) as error:
+                self.lose([instance])
+                log.warning("instance %s is not removed yet: %s", instance, error)
+                if isinstance(error, OSError):
+                    raise sorted_error(error, "the removal") from error
+                raise
 
-    def discard(self, instance: str) -> None:
+    def lose(self, instances: Iterable[str]) -> None:
+        """Marks instances to be removed; until then nobody sees them."""
+        for instance in instances:
+            self._metadata.update("instances", "id = ?", instance, status=LOST, kept=0, holder="")
+
+    def remove_of_job(self, job: str) -> None:
+        """Removes what a job has made that no client will ever know."""
+        for row in self._metadata.rows("SELECT id FROM instances WHERE job = ?", job):
+            with suppress(GaussError):  # it is removed later
+                self.remove(row["id"])
+
+    def _discard(self, instance: str) -> None:
         row = self._metadata.row("SELECT * FROM instances WHERE id = ?", instance)
         if row is None:
             return
@@ -241,21 +269,34 @@ class Instances:
             runtime = self._runtime(row["runtime"])
             build = runtime.resolve(row["image"])
             validate(source)
+            self._settle(instance)
             old = self._servers.pop(instance, None) or runtime.attach(instance, row["runtime_id"], row["port"])
             if old is not None:
                 old.kill()
             data = self._layout.data(instance)
             release_memory(data)
-            aside = data.with_name("data.old")
             if data.exists():
-                data.rename(aside)
-            self._statefs.clone(source, data)
+                data.rename(_aside(data))
+            try:
+                self._statefs.clone(source, data)
+            except GaussError:
+                with suppress(GaussError):  # the server of the old content; it may lack disk space too
+                    self.revive(instance, lambda _: None)
+                raise
             launch = self._launch(instance, row["password"])
             if old is not None:
                 self._started(instance, runtime.resume(build, launch, old))
             else:
                 self._started(instance, runtime.start(build, launch))
-            self._statefs.remove_path(aside)
+            self._settle(instance)
+
+    def _settle(self, instance: str) -> None:
+        """Ends a reset that was interrupted: the new content, if it is whole, or else the old one."""
+        data = self._layout.data(instance)
+        if data.exists():
+            self._statefs.remove_path(_aside(data))
+        elif _aside(data).exists():
+            _aside(data).rename(data)
 
     def revive(self, instance: str, tell: Callable[[str], None]) -> Server:
         """The server of an instance, started again from its directory if it is gone."""
@@ -264,6 +305,13 @@ class Instances:
             if found is not None:
                 return found
             row = self.row(instance)
+            runtime = self._runtime(row["runtime"])
+            if (found := runtime.attach(instance, row["runtime_id"], row["port"])) is not None:
+                if not found.died():  # its runtime did not answer for a time
+                    self._servers[instance] = found
+                    return found
+                found.kill()
+            self._settle(instance)
             data = self._layout.data(instance)
             if not (data / "PG_VERSION").exists():
                 raise RuntimeMissing(
@@ -271,7 +319,6 @@ class Instances:
                     hint="remove the instance and prepare another one",
                 )
             tell("the server is missing: it is started again from its directory")
-            runtime = self._runtime(row["runtime"])
             build = runtime.resolve(row["image"])
             release_memory(data)
             for name in SERVER_FILES:
@@ -286,20 +333,29 @@ class Instances:
         the warm pool; returns those adopted."""
         adopted = []
         for row in self.rows():
-            runtime = self._runtime(row["runtime"])
-            server = runtime.attach(row["id"], row["runtime_id"], row["port"])
-            died = server is not None and bool(server.died())
-            if row["status"] != READY or (died and not row["kept"]):
-                self.discard(row["id"])
-                continue
-            if died:
-                server = None
             left = (row["used_ms"] + row["ttl_ms"] - now_ms()) / 1000
             self._deadlines[row["id"]] = time.monotonic() + min(max(left, 0), row["ttl_ms"] / 1000)
-            if server is not None:
-                self._servers[row["id"]] = server
-                adopted.append(row["id"])
+            try:
+                if self._adopt(row):
+                    adopted.append(row["id"])
+            except (GaussError, OSError) as error:  # such as a container runtime that does not answer
+                log.warning("instance %s is left as it is: %s", row["id"], error)
+                if row["status"] != READY:
+                    self.lose([row["id"]])
         return adopted
+
+    def _adopt(self, row: Row) -> bool:
+        """Whether the server of an instance runs."""
+        server = self._runtime(row["runtime"]).attach(row["id"], row["runtime_id"], row["port"])
+        died = server is not None and bool(server.died())
+        if row["status"] != READY or (died and not row["kept"]):
+            self._discard(row["id"])
+            return False
+        self._settle(row["id"])
+        if server is None or died:
+            return False
+        self._servers[row["id"]] = server
+        return True
 
     def remove_unknown(self) -> None:
         """Removes folders that belong to no instance."""
@@ -311,7 +367,13 @@ class Instances:
     def close(self) -> None:
         """Ends every server, warm ones included, and removes all instances but the kept ones."""
         for row in self.rows():
-            if row["kept"]:
-                self.stop(row["id"])
-            else:
-                self.remove(row["id"])
+            with suppress(GaussError):  # the next engine sees to it
+                if row["kept"]:
+                    self.stop(row["id"])
+                else:
+                    self.remove(row["id"])
+
+
+def _aside(data: Path) -> Path:
+    """Where the content of an instance is while it is reset."""
+    return data.with_name("data.old")

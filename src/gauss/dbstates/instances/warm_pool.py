@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -85,7 +86,11 @@ class WarmPool:
         with self._lock:
             gone = [self._states.pop(state) for state in states if state in self._states]
         for hot in gone:
-            for instance in hot.ready:
+            self._remove(*hot.ready)
+
+    def _remove(self, *instances: str) -> None:
+        for instance in instances:
+            with suppress(GaussError):  # it is removed later
                 self._instances.remove(instance)
 
     def _fill(self) -> None:
@@ -99,6 +104,9 @@ class WarmPool:
                     self._add(state)
             except GaussError as error:
                 log.warning("the warm pool: %s", error.message)
+                self._stopped.wait(PAUSE_SECONDS)
+            except Exception:  # such as a full disk; the thread must not end
+                log.exception("the warm pool")
                 self._stopped.wait(PAUSE_SECONDS)
 
     def _lacking(self) -> str | None:
@@ -126,7 +134,7 @@ class WarmPool:
             if self._states.get(state) is hot:
                 hot.ready.append(instance)
                 return
-        self._instances.remove(instance)
+        self._remove(instance)
 
     def _drop_surplus(self) -> None:
         size = self._settings().size
@@ -135,8 +143,7 @@ class WarmPool:
                 while len(hot.ready) > size:
                     self._surplus.append(hot.ready.popleft())
             gone, self._surplus = self._surplus, []
-        for instance in gone:
-            self._instances.remove(instance)
+        self._remove(*gone)
 
     def _drop_cold(self) -> None:
         settings = self._settings()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 
 from gauss.dbstates.errors import Cancelled, DeadlineExceeded
-from gauss.process import locks
+from gauss.dbstates.holder import is_held
 
 LOOK_SECONDS = 0.25
 """Pause between looks at the holder's lock."""
@@ -32,7 +31,7 @@ class JobControl:
             raise Cancelled("the job was cancelled", hint="start it again if that was not meant")
         if self._held_by and (now := time.monotonic()) - self._looked >= LOOK_SECONDS:
             self._looked = now
-            if not locks.is_locked(Path(self._held_by)):
+            if not is_held(self._held_by):
                 raise Cancelled("the client that asked for the job has ended", hint="start it again")
         if self._until is not None and time.monotonic() >= self._until:
             raise DeadlineExceeded(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+from gauss.dbstates.holder import check_holder
 from gauss.dbstates.instances.warm_pool import WarmPool
 from gauss.dbstates.prepare.bases import Bases
 from gauss.dbstates.prepare.context import Context
@@ -50,6 +51,7 @@ class PrepareController:
 
     def submit(self, request: PrepareRequest) -> str:
         """Stores a job and queues it; returns its id."""
+        check_holder(request.held_by)
         job = secrets.token_hex(16)
         self._jobs.add(job, request.signature, request.stored())
         self._context.audit.note("job_created", job_id=job, prepare_kind=request.prepare_kind, cwd=request.cwd)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gauss.dbstates.adapters import adapter
@@ -62,7 +62,7 @@ class Planner:
         plan = system.plan(request.args, Path(request.cwd), env)
         if not plan.steps:
             raise ConfigError("there is nothing to prepare", hint="name a script with -f, or a command with -c")
-        settings = {**tuned(build.version), **self._context.settings().parameters}
-        plan = plan.with_server(settings, build.extensions)
+        build = replace(build, parameters=dict(self._context.settings().parameters))
+        plan = plan.with_server({**tuned(build.version), **build.parameters}, build.extensions)
         inputs.take((each for step in plan.steps for each in step.inputs), began)
         return Planned(system, build, chain_of(plan, build))

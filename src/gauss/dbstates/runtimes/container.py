@@ -114,7 +114,6 @@ class ContainerRuntime:
         self._settings, self._store = settings, store
         self._sockets = Sockets(metadata, RunAs(os.geteuid(), os.getegid(), changed=False))
         self._builds: dict[str, Build] = {}
-        self._users: dict[str, str] = {}
 
     def resolve(self, image: str) -> Build:
         if not image:
@@ -124,9 +123,8 @@ class ContainerRuntime:
         exact = str(known[0] if known else found["Id"])
         if exact not in self._builds:
             version, user, extensions = self._cli.contents(exact)
-            self._users[exact] = user
             base = digest("base", "container", exact, " ".join(INITDB))
-            self._builds[exact] = Build("postgres", version, base, exact, self.name, exact, extensions)
+            self._builds[exact] = Build("postgres", version, base, exact, self.name, exact, extensions, user)
         return self._builds[exact]
 
     def has_digest(self, image: str) -> bool:
@@ -135,7 +133,7 @@ class ContainerRuntime:
     def create_base(self, build: Build, data: Path) -> None:
         data.chmod(0o700)
         if os.geteuid() == 0:
-            uid, gid = self._users[build.place].split(":")
+            uid, gid = build.user.split(":")
             os.chown(data, int(uid), int(gid))
         flags = (*self._as_server(build), "--network=none", f"--volume={data}:{PGDATA}", "--entrypoint=initdb")
         self._cli.call("run", "--rm", *flags, build.place, "-D", PGDATA, *INITDB)
@@ -207,7 +205,7 @@ class ContainerRuntime:
             (folder / name).unlink(missing_ok=True)
         os.mkfifo(folder / "control", 0o600)
         if os.geteuid() == 0:
-            uid, gid = map(int, self._users[build.place].split(":"))
+            uid, gid = map(int, build.user.split(":"))
             for path in (folder, *folder.iterdir()):
                 os.chown(path, uid, gid)
         settings = {
@@ -233,7 +231,7 @@ class ContainerRuntime:
 
     def _as_server(self, build: Build) -> list[str]:
         """The owner of the data directory: the image's postgres, or without root this user."""
-        return [f"--user={self._users[build.place]}"] if os.geteuid() == 0 else self._as_engine()
+        return [f"--user={build.user}"] if os.geteuid() == 0 else self._as_engine()
 
     def _as_engine(self) -> list[str]:
         """This user, whom the server knows by its socket."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from gauss.model.errors import ConfigError, NotFound, Unavailable
 
+ANSWER_SECONDS = 10.0
 CALL_SECONDS = 120.0
 PULL_SECONDS = 900.0
 _RESOLVE = r"""
@@ -101,6 +102,13 @@ class ContainerCli:
 
     @staticmethod
     def _answers(program: str) -> bool:
-        return not subprocess.run(
-            [program, "ps", "-q"], capture_output=True, check=False, stdin=subprocess.DEVNULL
-        ).returncode
+        try:
+            return not subprocess.run(
+                [program, "ps", "-q"],
+                capture_output=True,
+                check=False,
+                stdin=subprocess.DEVNULL,
+                timeout=ANSWER_SECONDS,
+            ).returncode
+        except (OSError, subprocess.TimeoutExpired):
+            return False

@@ -182,7 +182,8 @@ class ProcessRuntime:
         return Connection(HOST if network else str(server.socket), server.port, USER, DATABASE, passfile)
 
     def end_leftovers(self, kept: set[str]) -> list[str]:
-        ended = end_marked(self._store, {int(each.partition("-")[0]) for each in kept})
+        pids = {int(each.partition("-")[0]) for each in kept if "-" in each}  # the others are containers
+        ended = end_marked(self._store, pids)
         return [str(pid) for pid in ended]
 
     def forget(self, instance: str) -> None:

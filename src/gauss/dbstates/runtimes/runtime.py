@@ -31,6 +31,10 @@ class Build:
     """The folder of the programs, or the image with its digest."""
     extensions: Mapping[str, str] = field(default_factory=dict)
     """Default versions of the extensions that can be created."""
+    user: str = ""
+    """Of an image: the `uid:gid` of its server."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """The parameters of servers that are a part of the keys of a job."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import secrets
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -82,7 +82,7 @@ def choose(store: Path, wanted: str) -> StateFS:
 
 def probe(backend: StateFS, store: Path) -> str:
     """Why a backend does not work in a folder; empty if it does."""
-    place = store / f".probe-{os.getpid()}"
+    place = store / f".probe-{secrets.token_hex(4)}"
     source, copy = place / "source", place / "copy"
     try:
         place.mkdir(mode=0o700)

@@ -45,4 +45,10 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         ALTER TABLE instances ADD COLUMN kept INTEGER NOT NULL DEFAULT 0;
         """,
     ),
+    (
+        "Parameters of the server of an instance, as JSON: those of the key of its state.",
+        """
+        ALTER TABLE instances ADD COLUMN parameters TEXT NOT NULL DEFAULT '';
+        """,
+    ),
 )

@@ -12,7 +12,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from gauss.dbstates.engine.engine import DatabaseEngine
-from gauss.dbstates.settings import Settings, at, effective
+from gauss.dbstates.settings import Settings, at, effective, usable
 from gauss.http.metrics import TEXT
 from gauss.model.errors import NotFound
 
@@ -49,7 +49,7 @@ def routes(engine: DatabaseEngine) -> APIRouter:
     def change(asked: Change) -> dict[str, Any]:
         stored = engine.metadata.stored_settings()
         kept = {name: value for name, value in stored.items() if not name.startswith(f"{asked.path}.")}
-        effective({**kept, asked.path: asked.value})
+        engine.check_settings(effective({**usable(kept), asked.path: asked.value}))
         with engine.metadata.transaction():
             for name in stored.keys() - kept.keys():
                 engine.metadata.execute("DELETE FROM settings WHERE path = ?", name)
