@@ -24,7 +24,7 @@ def test_another_kind_is_refused() -> None:
 
 def test_a_missing_program_is_named() -> None:
     with pytest.raises(ConfigError, match="the program no-psql is not on the path"):
-        adapter("psql", "no-psql").check()
+        adapter("psql", "no-psql").check({})
 
 
 def test_the_command_of_psql_has_no_password_and_stops_at_errors(scripts: ScriptFolder) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -101,6 +102,33 @@ def test_a_module_that_a_package_imports_changes_every_step(project: Path, line:
     before = keys(project)
     (project / "shop" / "user.py").write_text("User = 2\n")
     assert not set(before) & set(keys(project))
+
+
+def test_a_package_that_is_upgraded_changes_every_step(project: Path, tmp_path: Path) -> None:
+    """While the same process plans."""
+    venv = tmp_path / "venv"
+    packages = venv / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
+    (venv / "bin").mkdir(parents=True)
+    packages.mkdir(parents=True)
+    (venv / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
+    (venv / "bin" / "python").symlink_to(Path(sys.executable).resolve())
+    script = venv / "bin" / "alembic"
+    script.write_text(f"#!{venv}/bin/python\n")
+    script.chmod(0o755)
+
+    def installed(version: str) -> list[str]:
+        for each in packages.glob("*.dist-info"):
+            shutil.rmtree(each)
+        for name, number in (("alembic", "1.0"), ("sqlalchemy", version)):
+            info = packages / f"{name}-{number}.dist-info"
+            info.mkdir()
+            (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n")
+        found = Alembic().plan((), project, {"PATH": f"{venv / 'bin'}:/usr/bin:/bin"})
+        return [step.content for step in found.steps]
+
+    before = installed("2.0.1")
+    assert not set(before) & set(installed("2.0.2"))
+    assert installed("2.0.1") == before
 
 
 def test_arguments_and_environment_change_every_step(project: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,29 @@ def test_arguments_are_refused(project: Path, args: tuple[str, ...], message: st
         Liquibase("no-liquibase").plan(args, project, {})
 
 
+def test_the_version_is_that_of_the_liquibase_on_the_path_of_the_request(project: Path) -> None:
+    folder = project / "liquibase-x"
+    (folder / "internal" / "lib").mkdir(parents=True)
+    program = folder / "liquibase"
+
+    def content(version: str) -> str:
+        program.write_text(f"#!/bin/sh\necho 'Liquibase Version: {version}'\n")
+        program.chmod(0o755)
+        env = {"PATH": f"{folder}:/usr/bin:/bin"}
+        (found,) = Liquibase().plan(("--changelog-file=db/root.xml", "-Dstage=test"), project, env).steps
+        return found.content
+
+    one = content("4.1")
+    assert content("4.10") != one
+    assert content("4.1") == one
+
+
+def test_a_time_limit_of_statements_is_in_the_address(project: Path) -> None:
+    limited = replace(step(project), env=(("PGOPTIONS", "-c statement_timeout=200"),))
+    command = Liquibase("no-liquibase").run_command(limited, Connection("127.0.0.1", 5, "u", "d", Path("/pass")))
+    assert command.argv[1] == "--url=jdbc:postgresql://127.0.0.1:5/d?options=-c%20statement_timeout%3D200"
+
+
 def test_the_password_is_in_a_file_only_and_sockets_are_refused(project: Path) -> None:
     adapter, found = Liquibase("no-liquibase"), step(project)
     command = adapter.run_command(found, Connection("127.0.0.1", 5, "u", "d", Path("/secret/pgpass")))
@@ -116,4 +140,4 @@ def test_the_password_is_in_a_file_only_and_sockets_are_refused(project: Path) -
     with pytest.raises(ConfigError, match="socket"):
         adapter.run_command(found, Connection("/run/x", 5, "u", "d", Path("/secret/pgpass")))
     with pytest.raises(ConfigError, match="not on the path"):
-        adapter.check()
+        adapter.check({})

@@ -10,26 +10,26 @@ from __future__ import annotations
 
 import argparse
 import configparser
-import functools
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from gauss.dbstates.adapters import alembic_runner
 from gauss.dbstates.adapters.alembic_revisions import Revisions
-from gauss.dbstates.adapters.psql import check_program
 from gauss.dbstates.adapters.python_source import PythonSource, local_files, read
 from gauss.dbstates.planning.content import Content
 from gauss.dbstates.planning.files import Files
 from gauss.dbstates.planning.plan import Command, Connection, Plan, Step, digest
+from gauss.dbstates.planning.programs import program_of, stamps
 from gauss.dbstates.planning.steps import KEPT, SETTINGS
 from gauss.model.errors import ConfigError
 
 _NOT_RUN = re.compile(r"README.*|.*\.mako|.*\.pyc|\..*")
+_HINT = "pip install alembic in the environment of the project"
 _HERE = "path of the ini file"
 
 
@@ -41,13 +41,13 @@ class Alembic:
     def __init__(self, program: str = "alembic") -> None:
         self._program = program
 
-    def check(self) -> None:
-        check_program(self._program, "pip install alembic in the environment of the project")
+    def check(self, env: Mapping[str, str]) -> None:
+        program_of(self._program, env, _HINT)
 
     def plan(self, args: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Plan:
         options = _Arguments().parse_args(list(args))
         project = _Project(cwd.resolve(), options, env)
-        versions = _versions(self._program)
+        versions = _versions(_interpreter(self._program, env))
         steps: list[Step] = []
         for revision in project.revisions.up_to(options.target):
             content = project.content(revision)
@@ -72,7 +72,7 @@ class Alembic:
         return Plan(self.kind, tuple(steps))
 
     def run_command(self, step: Step, connection: Connection) -> Command:
-        argv = (_interpreter(self._program), str(Path(alembic_runner.__file__)), *step.command)
+        argv = (str(_interpreter(self._program, dict(step.env))), str(Path(alembic_runner.__file__)), *step.command)
         return Command(argv, dict(step.env) | connection.environment(), None, Path(step.cwd))
 
 
@@ -198,29 +198,45 @@ class _Project:
         return read(file, text) if file.suffix == ".py" else PythonSource(file, {}, digest(text))
 
 
-def _interpreter(program: str) -> str:
+def _interpreter(program: str, env: Mapping[str, str]) -> Path:
     """The Python that runs a program, from its first lines."""
-    found = shutil.which(program)
-    if found is None:
-        raise ConfigError(f"the program {program} is not on the path", hint="pip install alembic")
-    head = Path(found).read_bytes()[:1024].decode("utf-8", "replace")
+    found = program_of(program, env, _HINT)
+    head = found.read_bytes()[:1024].decode("utf-8", "replace")
     match = re.match(r"#!\s*(/\S*python\S*)\s*\n", head) or re.match(
         r"#!/bin/sh\n'''exec' [\"']?(/[^\"'\n]*?)[\"']? ", head
     )
     if match is None:
         raise ConfigError(f"{found}: expected the path of a Python in its first line, found {head.splitlines()[:1]}")
-    return match[1]
+    return Path(match[1])
 
 
-def _versions(program: str) -> str:
-    found = shutil.which(program)
-    return "" if found is None else _cached_versions(program, Path(found).stat().st_mtime_ns)
+@dataclass(frozen=True)
+class _Versions:
+    """Versions of packages, as long as the folders that they were found in are the same."""
+
+    text: str
+    folders: tuple[Path, ...]
+    seen: tuple[object, ...]
 
 
-@functools.lru_cache(maxsize=16)
-def _cached_versions(program: str, _: int) -> str:
-    argv = [_interpreter(program), str(Path(alembic_runner.__file__)), "--versions"]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+_known: dict[Path, _Versions] = {}
+"""By the Python that has the packages."""
+
+
+def _versions(python: Path) -> str:
+    known = _known.get(python)
+    if known is None or stamps(known.folders) != known.seen:
+        _known[python] = known = _find_versions(python)
+    return known.text
+
+
+def _find_versions(python: Path) -> _Versions:
+    argv = [str(python), str(Path(alembic_runner.__file__)), "--versions"]
+    env = {"PATH": os.defpath}  # not the engine's, which may name other packages
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env=env)
     if done.returncode:
         raise ConfigError(f"{argv[0]} can't say the version of alembic: {done.stderr.strip()[-200:]}")
-    return done.stdout
+    text, _, told = done.stdout.partition("\n\n")
+    # A package that is installed, upgraded or removed changes the folder that it is in.
+    folders = (python, python.resolve(), *map(Path, told.splitlines()))
+    return _Versions(f"{text}\n", folders, stamps(folders))

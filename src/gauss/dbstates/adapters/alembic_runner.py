@@ -1,4 +1,5 @@
-"""Applies one revision, in the Python that has alembic; or prints versions. Needs nothing of Gauss."""
+"""Applies one revision, in the Python that has alembic; or prints versions, and the folders that they were found in.
+Needs nothing of Gauss."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ def main() -> None:
     parser.add_argument("revision", nargs="?", default="head")
     options = parser.parse_args()
     if options.versions:
-        print(*versions(), sep="\n")
+        print(*versions(), "", *filter(os.path.isdir, sys.path[1:]), sep="\n")
         return
     del sys.path[0]  # this folder, whose alembic.py is another one
     from alembic import command

@@ -9,7 +9,6 @@ version.
 from __future__ import annotations
 
 import functools
-import os
 import re
 import shutil
 import subprocess
@@ -18,11 +17,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gauss.dbstates.adapters.changelogs import Changelogs
-from gauss.dbstates.adapters.psql import check_program
 from gauss.dbstates.planning.content import Content
 from gauss.dbstates.planning.files import Files
 from gauss.dbstates.planning.lexer import words
 from gauss.dbstates.planning.plan import Command, Connection, Kind, Plan, Step, digest
+from gauss.dbstates.planning.programs import program_of, search_path, stamps
 from gauss.dbstates.planning.steps import KEPT
 from gauss.model.errors import ConfigError
 
@@ -39,8 +38,8 @@ class Liquibase:
     def __init__(self, program: str = "liquibase") -> None:
         self._program = program
 
-    def check(self) -> None:
-        check_program(self._program, "install liquibase with the driver of Postgres")
+    def check(self, env: Mapping[str, str]) -> None:
+        program_of(self._program, env, "install liquibase with the driver of Postgres")
 
     def plan(self, args: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Plan:
         cwd = cwd.resolve()
@@ -68,7 +67,7 @@ class Liquibase:
             _name(content, "flag", named)
             _name(content, "setting", settings)
             _name(content, "environment", {name: value for name, value in env.items() if _counts(name)})
-            _name(content, "tool", {"liquibase": _version(self._program)})
+            _name(content, "tool", {"liquibase": _version(self._program, env)})
             command = [f"--{name}={value}" for name, value in options.items()]
             command += [f"--changelog-file={changelog}", "update", *(f"-D{k}={v}" for k, v in parameters.items())]
             steps.append(
@@ -157,20 +156,20 @@ def _counts(name: str) -> bool:
     return name.startswith("LIQUIBASE_") and not name.endswith(("_URL", "_USERNAME", "_PASSWORD"))
 
 
-def _version(program: str) -> str:
-    found = shutil.which(program)
-    return "" if found is None else _cached_version(found, Path(found).stat().st_mtime_ns)
+def _version(program: str, env: Mapping[str, str]) -> str:
+    """The version of the liquibase that is on the path; empty if none is."""
+    found = shutil.which(program, path=search_path(env))
+    if found is None:
+        return ""
+    home = Path(found).resolve().parent
+    seen = stamps((Path(found), home / "liquibase", home / "lib", home / "internal" / "lib"))
+    return _cached_version(found, seen, tuple((name, env[name]) for name in ("PATH", "JAVA_HOME") if name in env))
 
 
 @functools.lru_cache(maxsize=16)
-def _cached_version(program: str, _: int) -> str:
+def _cached_version(program: str, _: object, env: tuple[tuple[str, str], ...]) -> str:
     done = subprocess.run(
-        [program, "--version"],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env=dict(os.environ),
+        [program, "--version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env=dict(env)
     )
     match = re.search(r"Version:\s*(\S+)", done.stdout)
     if done.returncode or match is None:

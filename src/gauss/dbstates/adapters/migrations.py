@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gauss.dbstates.adapters.psql import check_program, psql_command
+from gauss.dbstates.adapters.psql import psql_command
 from gauss.dbstates.planning.options import Item, read
 from gauss.dbstates.planning.plan import Command, Connection, Plan, Step
+from gauss.dbstates.planning.programs import program_of
 from gauss.dbstates.planning.steps import Steps
 from gauss.model.errors import ConfigError
 
@@ -38,8 +39,8 @@ class Migrations:
     def run_command(self, step: Step, connection: Connection) -> Command:
         return psql_command(self._program, step, connection)
 
-    def check(self) -> None:
-        check_program(self._program, "install the Postgres client programs, or name their folder")
+    def check(self, env: Mapping[str, str]) -> None:
+        program_of(self._program, env, "install the Postgres client programs, or name their folder")
 
 
 def ordered(folders: Sequence[Path]) -> list[Path]:

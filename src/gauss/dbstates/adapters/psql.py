@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gauss.dbstates.planning.options import read
 from gauss.dbstates.planning.plan import Command, Connection, Plan, Step
+from gauss.dbstates.planning.programs import program_of
 from gauss.dbstates.planning.steps import Steps
 from gauss.model.errors import ConfigError
 
@@ -34,17 +34,11 @@ class Psql:
     def run_command(self, step: Step, connection: Connection) -> Command:
         return psql_command(self._program, step, connection)
 
-    def check(self) -> None:
-        check_program(self._program, "install the Postgres client programs, or name their folder")
+    def check(self, env: Mapping[str, str]) -> None:
+        program_of(self._program, env, "install the Postgres client programs, or name their folder")
 
 
 def psql_command(program: str, step: Step, connection: Connection) -> Command:
     """The psql of a step."""
     argv = (program, "-X", "-v", "ON_ERROR_STOP=1", "-w", *step.command)
     return Command(argv, dict(step.env) | connection.environment(), step.stdin, Path(step.cwd))
-
-
-def check_program(program: str, hint: str) -> None:
-    """Raises ConfigError unless a program is on the path."""
-    if shutil.which(program) is None:
-        raise ConfigError(f"the program {program} is not on the path", hint=hint)

@@ -133,7 +133,7 @@ class Adapter(Protocol):
 
     def run_command(self, step: Step, connection: Connection) -> Command: ...
 
-    def check(self) -> None:
+    def check(self, env: Mapping[str, str]) -> None:
         """Raises ConfigError unless its tool is on the path."""
 
 

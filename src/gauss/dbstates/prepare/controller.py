@@ -25,9 +25,10 @@ from gauss.dbstates.prepare.requests import PrepareRequest
 from gauss.dbstates.repeating import Repeating
 from gauss.dbstates.store.jobs import TERMINAL
 from gauss.dbstates.store.metadata import now_ms
-from gauss.model.errors import GaussError, StorageError
+from gauss.model.errors import GaussError, NotFound, StorageError
 
 THREADS = 256
+SLOT_SECONDS = 0.02
 PAUSE_SECONDS = 1.0
 """How often surplus jobs are looked for."""
 log = logging.getLogger("gauss.dbstates")
@@ -43,7 +44,8 @@ class PrepareController:
         self.explainer = Explainer(context, self.planner)
         self._parts = JobParts(context, self.planner, self.explainer, Executor(context), bases, pool, make_room)
         self._controls: dict[str, JobControl] = {}
-        self._slots = threading.Semaphore(context.settings().orchestrator.parallel)
+        self._running = 0
+        self._running_lock = threading.Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="job")
         self._trimming = Repeating("jobs", PAUSE_SECONDS, self.trim)
 
@@ -64,6 +66,7 @@ class PrepareController:
         for job in self._jobs.open():
             planned = [row["state_id"] for row in self._jobs.tasks(job) if row["type"] == "state_execute"]
             self._jobs.drop_tasks(job)
+            self._context.instances.remove_of_job(job)  # no client was told of it
             try:
                 request = PrepareRequest.model_validate(self._jobs.request(job))
             except ValueError:
@@ -130,10 +133,14 @@ class PrepareController:
             self._end(job)
 
     def _fail(self, job: str, error: GaussError) -> None:
-        """Stores that a job has failed as soon as that is possible: its watchers wait for it."""
+        """Removes what a job has made, and stores that it has failed as soon as that is possible: its watchers wait for
+        it."""
         while True:
             try:
+                self._context.instances.remove_of_job(job)
                 self._jobs.fail(job, error)
+                return
+            except NotFound:  # it was removed while it ran
                 return
             except GaussError as full:
                 log.warning("the end of job %s is not stored yet: %s", job, full.message)
@@ -142,17 +149,24 @@ class PrepareController:
 
     @contextmanager
     def _slot(self, control: JobControl) -> Iterator[None]:
-        while not self._slots.acquire(timeout=0.02):
-            control.check()
+        while not self._begins():
+            control.wait(SLOT_SECONDS)
         try:
             control.check()
             yield
         finally:
-            self._slots.release()
+            with self._running_lock:
+                self._running -= 1
+
+    def _begins(self) -> bool:
+        with self._running_lock:
+            begins = self._running < self._context.settings().orchestrator.parallel
+            self._running += begins
+            return begins
 
     def _end(self, job: str) -> None:
         try:
-            status = self._jobs.status(job)
+            status = self._jobs.status(job) if self._jobs.exists(job) else "removed"
             self._context.metrics.count("jobs_total", status=status)
             self._context.audit.note("job_ended", job_id=job, status=status)
         except GaussError:

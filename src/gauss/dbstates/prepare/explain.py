@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -24,7 +23,7 @@ class Explainer:
     def explain(self, request: PrepareRequest) -> dict[str, Any]:
         build = self._planner.runtime(request).resolve(self._planner.image(request))
         with LockedInputs() as inputs:
-            planned = self._planner.plan(request, build, request.env or dict(os.environ), inputs)
+            planned = self._planner.plan(request, build, request.env, inputs)
         done = self._context.cache.deepest(planned.ids)
         steps = [
             {

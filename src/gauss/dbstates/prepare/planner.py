@@ -57,7 +57,7 @@ class Planner:
         """The chain of a request; its inputs are locked from here on."""
         system = adapter(request.prepare_kind)
         if system.kind not in CARRIED:
-            system.check()
+            system.check(env)
         began = time.time_ns()
         plan = system.plan(request.args, Path(request.cwd), env)
         if not plan.steps:

@@ -15,7 +15,9 @@ from pathlib import Path
 
 from gauss.clients.postgres.binaries import run_as
 from gauss.dbstates.planning.plan import Command, Connection
+from gauss.dbstates.planning.programs import search_path
 from gauss.dbstates.runtimes import installation
+from gauss.dbstates.runtimes.installation import Installation
 from gauss.dbstates.runtimes.runtime import DATABASE, HOST, STOP_SECONDS, USER, Build, Launch, Server, ToolCall
 from gauss.dbstates.runtimes.sockets import Sockets
 from gauss.dbstates.runtimes.waiting import wait_ready
@@ -119,13 +121,14 @@ class ProcessRuntime:
         self.sockets = Sockets(metadata, self.user)
         self._store = store
         self._programs = programs
-        self._builds: dict[str, Build] = {}
+        self._found: dict[str, Installation] = {}
 
     def resolve(self, image: str) -> Build:
         name = image or self._programs
-        if name not in self._builds:
-            self._builds[name] = installation.resolve(name, self.user)
-        return self._builds[name]
+        found = self._found.get(name)
+        if found is None or found.has_changed():
+            self._found[name] = found = installation.find(name, self.user)
+        return found.build
 
     def has_digest(self, image: str) -> bool:
         del image
@@ -231,7 +234,7 @@ class _Spawned(ProcessServer):
 
 def host_tool(command: Command, programs: str, store: str) -> ToolCall:
     """A tool of this machine; that of the server's own programs comes first."""
-    path = os.pathsep.join(filter(None, (programs, command.env.get("PATH", os.defpath))))
+    path = os.pathsep.join(filter(None, (programs, search_path(command.env))))
     program = shutil.which(command.argv[0], path=path)
     if program is None:
         raise ConfigError(f"{command.argv[0]} is not installed", hint=f"looked in {path}")

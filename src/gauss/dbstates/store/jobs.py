@@ -70,6 +70,9 @@ class Jobs:
             raise NotFound(f"no job {job}", hint="GET /v1/prepare-jobs lists them")
         return str(found)
 
+    def exists(self, job: str) -> bool:
+        return self._metadata.value("SELECT 1 FROM jobs WHERE id = ?", job) is not None
+
     def get(self, job: str) -> Row:
         """A job as the API shows it, with its tasks."""
         found = self._metadata.row("SELECT * FROM jobs WHERE id = ?", job)
