@@ -75,17 +75,24 @@ def rm(
 
     output = CommandOutput(json=json)
     client = start(data_dir)
-    blocked = False
-    for each in ids:
-        result = _remove(client, each, {"recurse": recurse, "force": force, "dry_run": dry_run})
+    asked = {"recurse": recurse, "force": force}
+    results = [_remove(client, each, {**asked, "dry_run": True}) for each in ids]
+    blocked = _blocked(results)
+    if not (blocked or dry_run):
+        results = []
+        for each in ids:
+            results.append(_remove(client, each, {**asked, "dry_run": False}))
+            if blocked := results[-1]["outcome"] == "blocked":  # by something that has come meanwhile
+                break
+    for result in results:
         output.event(result)
-        blocked = blocked or result["outcome"] == "blocked"
         output.line(f"{result['outcome'].replace('_', ' ')}:")
-        for depth, node in _nodes(result["root"]):
+        for node in result["nodes"]:
             reason = f": {node['reason']}" if node.get("reason") else ""
-            output.line(f"{'  ' * (depth + 1)}{node['kind']} {node['id'][:12]}{reason}")
+            output.line(f"{'  ' * (node['depth'] + 1)}{node['kind']} {node['id'][:12]}{reason}")
     if blocked:
-        output.note("-r removes what was made of a state; -f removes instances with connections", style="")
+        nothing = "nothing was removed: " if results[0]["dry_run"] and not dry_run else ""
+        output.note(f"{nothing}-r removes what was made of a state; -f removes instances with connections", style="")
         raise typer.Exit(5)
 
 
@@ -102,10 +109,16 @@ def _remove(client: DatabaseStates, given: str, options: dict[str, bool]) -> dic
     raise NotFound(f"no state, instance or job {given}", hint="gauss db states and gauss db instances list them")
 
 
-def _nodes(node: dict[str, Any], depth: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
-    yield depth, node
-    for child in node["children"]:
-        yield from _nodes(child, depth + 1)
+def _blocked(results: list[dict[str, Any]]) -> bool:
+    """Whether a rule forbids one of several removals. A state may go if all that was made of it goes before it."""
+    gone: set[str] = set()
+    for result in results:
+        below = {node["id"] for node in result["nodes"][1:]}
+        descends = result["root"].get("reason") == "has_descendants"
+        if result["outcome"] == "blocked" and not (descends and below <= gone):
+            return True
+        gone |= {result["root"]["id"], *below}
+    return False
 
 
 COMMANDS = {"states": states, "rm": rm}

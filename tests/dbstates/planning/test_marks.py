@@ -12,6 +12,12 @@ MARKED = [
     ("SELECT pg_catalog.random()", ["random()"]),
     ("SELECT gen_random_uuid(), uuid_generate_v4()", ["gen_random_uuid()", "uuid_generate_v4()"]),
     ("SELECT 'now'::timestamp", ["'now'"]),
+    ("SELECT array_shuffle(a), array_sample(a, 2) FROM t", ["array_shuffle()", "array_sample()"]),
+    (
+        "CREATE TABLE s AS SELECT * FROM pg_stat_user_tables, pg_statio_all_tables",
+        ["pg_stat_user_tables", "pg_statio_all_tables"],
+    ),
+    ("DO $$ BEGIN PERFORM n_live_tup FROM pg_stat_all_tables; END $$", ["pg_stat_all_tables"]),
     ("SELECT timestamp ' Today 10:00 ', E'NOW'::date", ["'today'", "'now'"]),
     ("SELECT pgp_sym_encrypt('a', 'b')", ["pgp_sym_encrypt()"]),
     ("SELECT 'INSERT INTO t VALUES (now())' \\gexec", ["now() by \\gexec"]),

@@ -1,4 +1,7 @@
-"""What a deletion would remove: a tree of states, instances and jobs, each with the reason that forbids it."""
+"""What a deletion would remove: a tree of states, instances and jobs, each with the reason that forbids it.
+
+A chain may have thousands of states, so that nothing here recurses, and an answer has the tree as a list.
+"""
 
 from __future__ import annotations
 
@@ -20,24 +23,29 @@ class Node:
 
     kind: Literal["state", "instance", "job"]
     id: str
+    depth: int = 0
     connections: int = 0
     reason: str = ""
-    children: list[Node] = field(default_factory=list)
+    children: list[Node] = field(default_factory=list, repr=False)
 
     def json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"kind": self.kind, "id": self.id, "connections": self.connections}
-        if self.reason:
-            found["reason"] = self.reason
-        return {**found, "children": [child.json() for child in self.children]}
+        found = {"kind": self.kind, "id": self.id, "depth": self.depth, "connections": self.connections}
+        return {**found, "reason": self.reason} if self.reason else found
+
+    def top_down(self) -> Iterator[Node]:
+        """Each node after its parent, in the order of a tree."""
+        left = [self]
+        while left:
+            node = left.pop()
+            yield node
+            left += reversed(node.children)
 
     def bottom_up(self) -> Iterator[Node]:
         """Children before their parents: the order of deletion."""
-        for child in self.children:
-            yield from child.bottom_up()
-        yield self
+        return reversed(list(self.top_down()))
 
     def blocked(self) -> bool:
-        return any(node.reason for node in self.bottom_up())
+        return any(node.reason for node in self.top_down())
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,8 @@ class DeleteResult:
     root: Node
 
     def json(self) -> dict[str, Any]:
-        return {"outcome": self.outcome, "dry_run": self.dry_run, "root": self.root.json()}
+        nodes = [node.json() for node in self.root.top_down()]
+        return {"outcome": self.outcome, "dry_run": self.dry_run, "root": nodes[0], "nodes": nodes}
 
 
 def judge(root: Node, *, recurse: bool, force: bool, in_use: set[str]) -> None:
@@ -65,5 +74,5 @@ def judge(root: Node, *, recurse: bool, force: bool, in_use: set[str]) -> None:
             node.reason = ACTIVE_TASKS
         elif node.connections and not force:
             node.reason = ACTIVE_CONNECTIONS
-        elif any(child.blocked() for child in node.children):
+        elif any(child.reason for child in node.children):
             node.reason = BLOCKED_BY_DESCENDANT

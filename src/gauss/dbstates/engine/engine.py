@@ -82,7 +82,7 @@ class DatabaseEngine:
         self.pool = WarmPool(self.instances, self.cache, lambda: self._settings.instances.warmPool, self.metrics)
         self.bases = Bases(self.layout, self.statefs)
         self.capacity = Capacity(
-            self.layout, self.states, self.cache, busy=lambda state: bool(self.instances.of_state(state)),
+            self.layout, self.states, self.cache, instances=self.instances.rows,
             synced=self.bases.synced, settings=lambda: self._settings.cache.capacity,
             metrics=self.metrics, audit=self.audit,
         )  # fmt: skip

@@ -16,6 +16,7 @@ from gauss.dbstates.planning.lexer import words
 
 _CALLED = words(
     "now clock_timestamp statement_timestamp transaction_timestamp timeofday random random_normal gen_random_uuid "
+    "array_sample array_shuffle "
     "uuidv4 uuidv7 gen_random_bytes gen_salt txid_current pg_current_xact_id pg_backend_pid pg_read_file "
     "pg_read_binary_file pg_ls_dir pg_stat_file pg_postmaster_start_time inet_client_addr inet_client_port "
     "inet_server_port lo_import age normal_rand pgp_sym_encrypt pgp_sym_encrypt_bytea pgp_pub_encrypt "
@@ -26,9 +27,11 @@ _NAMED = words("current_timestamp current_date current_time localtime localtimes
 _RELATIVE = re.compile(rb"e?'\s*(now|today|tomorrow|yesterday)(?:\s+[\d:.]+)?\s*'", re.IGNORECASE)
 """A literal that a cast makes a time."""
 _WATCHED = frozenset(each.encode() for each in _CALLED | _NAMED)
-_PREFIXES = (b"dblink", b"uuid_generate_")
+_PREFIXES = (b"dblink", b"uuid_generate_", b"pg_stat_", b"pg_statio_")
+_READ = (b"dblink", b"pg_stat_", b"pg_statio_")
+"""Prefixes of names that differ also where they are not called: connections, views."""
 IN_LITERAL = re.compile(
-    rb"\b(?:(%b|dblink\w*|uuid_generate_\w+)\s*\(|(%b)\b|copy\b[^;]*?\bfrom\s+(?:program\s+)?(')(?!'))"
+    rb"\b(?:(%b|dblink\w*|uuid_generate_\w+)\s*\(|(%b|pg_stat(?:io)?_\w+)\b|copy\b[^;]*?\bfrom\s+(?:program\s+)?(')(?!'))"
     % ("|".join(sorted(_CALLED)).encode(), "|".join(sorted(_NAMED)).encode()),
     re.IGNORECASE,
 )
@@ -121,7 +124,7 @@ class Volatility:
                 name = token.decode("latin-1")
                 if name in _NAMED:
                     found.append(name)
-                elif after == b"(" or token.startswith(b"dblink"):
+                elif after == b"(" or token.startswith(_READ):
                     found.append(f"{name}()" if after == b"(" else name)
             elif (reason := self._names.get(token.strip(b'"'))) is not None:
                 found.append(f"{reason} by {_text(token)}")

@@ -51,18 +51,21 @@ class Cache:
         row = vars(place) if isinstance(place, StatePlace) else place
         return self._layout.state(row["engine"], row["version"], row["id"])
 
-    def remove(self, rows: Sequence[Row]) -> None:
-        """Removes states, deepest first. Their rows go first: a partly removed state is never found."""
+    def put_aside(self, rows: Sequence[Row]) -> list[Path]:
+        """Renames the folders of states whose rows are gone, so that they can be made anew at once; returns what is to
+        be removed. Called with the lock."""
         aside = []
-        with self.lock:
-            self._states.remove([row["id"] for row in rows])
-            for row in rows:
-                path = self.path(row)
-                if path.exists():
-                    place = path.with_name(f"{path.name}{REMOVED}{secrets.token_hex(4)}")
-                    path.rename(place)
-                    aside.append(place)
-                aside.append(partial(path))
+        for row in rows:
+            path = self.path(row)
+            if path.exists():
+                place = path.with_name(f"{path.name}{REMOVED}{secrets.token_hex(4)}")
+                path.rename(place)
+                aside.append(place)
+            aside.append(partial(path))
+        return aside
+
+    def clear(self, aside: Sequence[Path]) -> None:
+        """Removes what was put aside. Takes time; called without the lock."""
         for path in aside:
             self._statefs.remove_path(path)
 

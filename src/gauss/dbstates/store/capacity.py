@@ -6,6 +6,7 @@ import ctypes
 import os
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ from gauss.dbstates.telemetry.metrics import Metrics
 from gauss.process.identity import boot_id
 
 PAUSE_SECONDS = 2.0
+LOOK_PAUSE = 20
+"""After a look at all states, those that follow from the end of instances wait for this many times its duration."""
 
 
 @dataclass(frozen=True)
@@ -44,17 +47,20 @@ class Capacity:
         states: States,
         cache: Cache,
         *,
-        busy: Callable[[str], bool],
+        instances: Callable[[], list[Row]],
         synced: Callable[[], None],
         settings: Callable[[], CapacitySettings],
         metrics: Metrics,
         audit: Audit,
     ) -> None:
-        """`busy` tells whether an instance is cloned from a state; `synced` is called when all files are on disk."""
+        """`synced` is called when all files are on disk."""
         self._layout, self._states, self._cache = layout, states, cache
-        self._busy, self._synced = busy, synced
+        self._instances, self._synced = instances, synced
         self._settings, self._metrics, self._audit = settings, metrics, audit
         self._known: frozenset[str] = frozenset()
+        self._sharing: frozenset[str] = frozenset()
+        """The instances that states may have shared bytes with when they were measured."""
+        self._next_look = 0.0
         self._shared = 0
         """Bytes that states share with each other or with instances."""
         self._lock = threading.Lock()
@@ -84,12 +90,16 @@ class Capacity:
                 os.close(folder)
 
     def measure(self) -> None:
-        """Measures all states again if there are others than the last time: what one shares depends on the others."""
+        """Measures all states again if there are others than the last time, or instances have gone: what one shares
+        depends on the others."""
         with self._lock:
             rows = [row for row in self._states.all() if row["status"] == "ready"]
             found = frozenset(row["id"] for row in rows)
-            if found == self._known and all(row["bytes"] is not None for row in rows):
+            instances = frozenset(row["id"] for row in self._instances())
+            gone = bool(self._sharing - instances) and time.monotonic() >= self._next_look
+            if found == self._known and not gone and all(row["bytes"] is not None for row in rows):
                 return
+            began = time.monotonic()
             shared = list[tuple[int, int]]()
             for row in rows:
                 if self._keeping.stopped.is_set():
@@ -97,7 +107,9 @@ class Capacity:
                 use = disk_use(self._cache.path(row))
                 self._states.measured(row["id"], use.total, use.exclusive)
                 shared += use.shared
-            self._known, self._shared = found, union_bytes(shared)
+            self._known, self._shared, self._sharing = found, union_bytes(shared), instances
+            now = time.monotonic()
+            self._next_look = now + (now - began) * LOOK_PAUSE
 
     def usage(self) -> Usage:
         """What is used of the capacity. Without a limit the capacity is what is used and what is free."""
@@ -117,8 +129,14 @@ class Capacity:
             return []
         self.measure()
         evicted = []
-        while (usage := self.usage()).share > settings.lowWater and (row := self._candidate(settings)) is not None:
-            self._cache.remove([row])
+        while (usage := self.usage()).share > settings.lowWater:
+            with self._cache.lock:  # so that no job pins it in between
+                row = self._candidate(settings)
+                if row is None:
+                    break
+                self._states.remove([row["id"]])
+                aside = self._cache.put_aside([row])
+            self._cache.clear(aside)
             evicted.append(row["id"])
             self._metrics.count("states_evicted_total")
             self._audit.note("state_evicted", state_id=row["id"], exclusive_bytes=row["exclusive_bytes"])
@@ -128,17 +146,17 @@ class Capacity:
     def _candidate(self, settings: CapacitySettings) -> Row | None:
         """The state to evict next: a leaf that nothing uses, with the most bytes per use, the longest unused first."""
         oldest = now_ms() - settings.minStateAgeSecs * 1000
-        with self._cache.lock:
-            rows = [row for row in self._states.all() if row["status"] == "ready"]
-            parents = {row["parent"] for row in rows}
-            free = [
-                row
-                for row in rows
-                if row["id"] not in parents
-                and row["created_ms"] <= oldest
-                and not self._cache.is_pinned(row["id"])
-                and not self._busy(row["id"])
-            ]
+        rows = [row for row in self._states.all() if row["status"] == "ready"]
+        parents = {row["parent"] for row in rows}
+        cloned = {row["state"] for row in self._instances()}
+        free = [
+            row
+            for row in rows
+            if row["id"] not in parents
+            and row["created_ms"] <= oldest
+            and not self._cache.is_pinned(row["id"])
+            and row["id"] not in cloned
+        ]
         return max(free, key=_weight, default=None)
 
 

@@ -175,6 +175,14 @@ class Jobs:
         query = "SELECT event FROM events WHERE job = ? AND seq >= ? ORDER BY seq LIMIT ?"
         return [row["event"] for row in self._metadata.rows(query, job, first, limit)]
 
+    def running_task(self, job: str, before: int) -> str | None:
+        """The last task event before a number, as JSON, if its task runs then."""
+        query = """
+            SELECT event FROM events WHERE job = ? AND seq < ? AND json_extract(event, '$.type') = 'task'
+            ORDER BY seq DESC LIMIT 1"""
+        found: str | None = self._metadata.value(query, job, before)
+        return found if found is not None and json.loads(found)["task"]["status"] == "running" else None
+
     def _append(self, job: str, kind: str, body: dict[str, Any]) -> None:
         seq = int(self._metadata.value("SELECT coalesce(max(seq), 0) FROM events WHERE job = ?", job)) + 1
         event = {"seq": seq, "ts": now_ms(), "type": kind, **body}

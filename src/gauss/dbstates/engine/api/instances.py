@@ -91,7 +91,7 @@ def routes(engine: DatabaseEngine) -> APIRouter:
         responses=DELETED, response_class=Response,
     )  # fmt: skip
     def delete(instance_id: str, force: bool = False, dry_run: bool = False) -> Response:
-        known = engine.deletion.again(instance_id, dry_run=dry_run)
+        known = engine.deletion.again("instance", instance_id, dry_run=dry_run)
         return deletion(known or engine.deletion.instance(found(instance_id), force=force, dry_run=dry_run))
 
     @router.post("/instances/{instance_id}/reset", summary="Give an instance the content of its state again")

@@ -42,8 +42,8 @@ class JobFeed:
         self._loop = asyncio.get_running_loop()
         woken = asyncio.Event()
         self._waiting[job].add(woken)
-        running: str | None = None
         try:
+            running = await run_in_threadpool(self._jobs.running_task, job, first)
             while True:
                 woken.clear()
                 status, events = await run_in_threadpool(self._read, job, first)

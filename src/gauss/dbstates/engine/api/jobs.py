@@ -64,7 +64,7 @@ def routes(engine: DatabaseEngine) -> APIRouter:
         response_class=Response,
     )  # fmt: skip
     def delete(job_id: str, force: bool = False, dry_run: bool = False) -> Response:
-        known = engine.deletion.again(job_id, dry_run=dry_run)
+        known = engine.deletion.again("job", job_id, dry_run=dry_run)
         return deletion(known or engine.deletion.job(found(job_id), force=force, dry_run=dry_run))
 
     @router.post(

@@ -57,7 +57,7 @@ def routes(engine: DatabaseEngine) -> APIRouter:
         response_class=Response,
     )  # fmt: skip
     def delete(state_id: str, recurse: bool = False, force: bool = False, dry_run: bool = False) -> Response:
-        known = engine.deletion.again(state_id, dry_run=dry_run)
+        known = engine.deletion.again("state", state_id, dry_run=dry_run)
         return deletion(known or engine.deletion.state(found(state_id), recurse=recurse, force=force, dry_run=dry_run))
 
     @router.get("/cache/status", summary="What the cache holds, and how full it is")
