@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +59,24 @@ def test_a_connection_blocks_everything_above_it(client: DatabaseStates, chain: 
         assert found["nodes"][-1]["connections"] == 1
         assert client.get("states", job.state)["status"] == "ready"  # all or nothing
         assert delete(client, parent, recurse="true", force="true")["outcome"] == "deleted"
+
+
+def test_a_deletion_that_waits_for_a_server_holds_up_no_job(
+    client: DatabaseStates, chain: tuple[str, Prepared], people_sql: Path
+) -> None:
+    prepare(client, people_sql)
+    parent, job = chain
+    server = int(client.get("instances", job.instance)["runtime_id"].split("-")[0])
+    os.kill(server, signal.SIGSTOP)
+    try:
+        with ThreadPoolExecutor(1) as thread:
+            waits = thread.submit(delete, client, parent, recurse="true", dry_run="true")
+            time.sleep(0.5)
+            assert prepare(client, people_sql).status == "succeeded"
+            assert not waits.done(), "the deletion did not wait: this shows nothing"
+            assert waits.result()["outcome"] == "would_delete"
+    finally:
+        os.kill(server, signal.SIGCONT)
 
 
 def test_a_blocked_dry_run_is_no_conflict(client: DatabaseStates, chain: tuple[str, Prepared]) -> None:

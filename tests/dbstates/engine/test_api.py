@@ -94,6 +94,9 @@ def test_settings_are_changed_checked_and_restored(client: DatabaseStates) -> No
     with pytest.raises(NotFound):
         client.get("config", path="no_such")
     assert client.delete("config", path="orchestrator")["value"]["jobs"] == {"maxIdentical": 2}
+    client.patch("config", body={"path": "parameters.my_app.user", "value": "7"})
+    assert client.get("config", path="parameters.my_app.user", effective="true")["value"] == "7"
+    client.delete("config", path="parameters.my_app.user")
     assert "maxIdentical" in json.dumps(client.get("config", "schema"))
 
 

@@ -27,7 +27,7 @@ from helpers.waiting import wait_until
 
 pytestmark = [pytest.mark.system, pytest.mark.fault]
 
-PHASES = ("plan", "server start", "psql: one.sql", "snapshot prepare", "psql: two.sql", "snapshot resume")
+PHASES = ("plan", "server start", "psql: one.sql", "snapshot prepare", "psql: two.sql", "snapshot resume", "handed out")
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,9 @@ def test_a_job_survives_a_kill_of_the_engine(
     job = next(events)["job_id"]
     with contextlib.suppress(Unavailable):
         for event in events:
-            if phase in (event.get("message"), event.get("task", {}).get("type")):
+            task = event.get("task", {"type": "", "status": ""})
+            handed_out = (task["type"], task["status"]) == ("prepare_instance", "succeeded")
+            if phase in (event.get("message"), task["type"], "handed out" if handed_out else ""):
                 kill_engine(data_dir)
                 break
     again = start(data_dir)
@@ -61,6 +63,8 @@ def test_a_job_survives_a_kill_of_the_engine(
     found = again.get("prepare-jobs", job)
     with psycopg.connect(again.get("instances", found["result"]["instance_id"])["dsn"]) as connection:
         assert connection.execute("SELECT count(*) FROM n").fetchone() == (10000,)
+    mine = [row for row in again.get("instances")["instances"] if row["job_id"] == job]
+    assert [row["instance_id"] for row in mine] == [found["result"]["instance_id"]]
     check_nothing_is_left(data_dir, again)
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -11,8 +15,10 @@ import pytest
 
 from gauss.clients.dbstates.client import DatabaseStates
 from gauss.model.errors import ConfigError, NotFound
-from helpers.dbstates import engine, prepare, unique, write_scripts
+from helpers.dbstates import engine, prepare, request, unique, write_scripts
 from helpers.waiting import wait_until
+
+MANY = 50
 
 
 def setting(client: DatabaseStates, path: str, value: object) -> None:
@@ -39,6 +45,37 @@ def test_an_instance_is_collected_when_its_time_ends(own: DatabaseStates, people
     own.delete("config", path="instances.ttlSecs")
 
 
+def test_an_instance_keeps_the_parameters_of_its_key(own: DatabaseStates, people_sql: Path) -> None:
+    setting(own, "parameters.work_mem", "7MB")
+    job = prepare(own, people_sql)
+    setting(own, "parameters.work_mem", "9MB")
+    own.post("instances", job.instance, "reset")
+    assert job.sql("SHOW work_mem") == "7MB"
+    own.delete("config", path="parameters")
+    assert prepare(own, people_sql).sql("SHOW work_mem") == "4MB"
+
+
+def test_many_instances_are_collected_within_a_second_of_their_end(own: DatabaseStates, people_sql: Path) -> None:
+    prepare(own, people_sql)
+    setting(own, "instances.ttlSecs", 6)
+    with ThreadPoolExecutor(8) as threads:
+        jobs = list(threads.map(lambda _: prepare(own, people_sql), range(MANY)))
+    own.delete("config", path="instances.ttlSecs")
+    wanted = {job.instance for job in jobs}
+    ends = {row["instance_id"]: row["expires_ms"] for row in own.get("instances")["instances"]}
+    audit = Path(own.place["lockfile"]).parents[1] / "audit.ndjson"
+
+    def collected() -> dict[str, int]:
+        notes = [json.loads(line) for line in audit.read_text().splitlines()]
+        expired = [note for note in notes if note["event"] == "instance_expired" and note["instance_id"] in wanted]
+        return {note["instance_id"]: note["ts"] for note in expired}
+
+    wait_until(lambda: len(collected()) == MANY, 30, "all are collected")
+    late = sorted((ts - ends[instance]) / 1000 for instance, ts in collected().items() if instance in ends)
+    assert late, "all had gone before they were listed"
+    assert late[0] >= -0.1 and late[-1] <= 1, late
+
+
 def test_reset_gives_the_content_of_the_state_at_the_same_address(client: DatabaseStates, people_sql: Path) -> None:
     job = prepare(client, people_sql)
     dsn = job.dsn
@@ -56,6 +93,74 @@ def test_a_run_streams_output_and_exit_code(client: DatabaseStates, people_sql: 
     assert 'column "x" does not exist' in str([event for event in events if event["type"] == "stderr"])
     bench = list(client.run({"instance_id": job.instance, "kind": "pgbench", "args": ["-i", "-s", "1"]}))
     assert bench[-1] == {**bench[-1], "type": "exit", "code": 0}
+
+
+def test_a_reader_that_pauses_gets_all_lines_and_the_exit_code(client: DatabaseStates, people_sql: Path) -> None:
+    job = prepare(client, people_sql)
+    query = "SELECT n FROM generate_series(1, 20000) n UNION ALL SELECT 0 ORDER BY 1"
+    found = list[str]()
+    for event in client.run({"instance_id": job.instance, "args": ["-Atc", query]}):
+        found.append(event["data"] if event["type"] == "stdout" else event["type"])
+        if len(found) == 17_000:
+            time.sleep(3)  # psql has ended, and more waits than is kept for a reader
+    assert found == ["start", *map(str, range(20_001)), "exit"]
+    events = client.run({"instance_id": job.instance, "args": ["-Atc", "SELECT repeat('é', 400000)"]})
+    lines = [event for event in events if event["type"] == "stdout"]
+    assert "".join(event["data"] for event in lines) == "é" * 400_000
+    assert [event.get("more") for event in lines[-2:]] == [True, None]
+
+
+def test_a_run_ends_with_its_deadline_or_when_its_reader_leaves(client: DatabaseStates, people_sql: Path) -> None:
+    job = prepare(client, people_sql)
+    slow = {"instance_id": job.instance, "args": ["-c", "SELECT pg_sleep(600)"]}
+    events = list(client.run({**slow, "deadline_secs": 0.5}))
+    assert (events[-1]["type"], events[-1]["error"]["code"]) == ("error", "deadline_exceeded")
+    endless = "SELECT repeat('x', 100) FROM generate_series(1, 1000000000)"
+    left = client.run({"instance_id": job.instance, "args": ["-Atc", f"COPY ({endless}) TO STDOUT"]})
+    assert next(left)["type"] == "start"
+    left.close()  # type: ignore[attr-defined]
+    wait_until(lambda: client.get("instances", job.instance)["connections"] == 0, what="psql has ended")
+
+
+def test_an_instance_that_refuses_the_engine_is_in_use_while_clients_are_connected(
+    client: DatabaseStates, people_sql: Path
+) -> None:
+    job = prepare(client, people_sql)
+    with psycopg.connect(job.dsn, autocommit=True) as connection:
+        connection.execute("ALTER ROLE postgres NOLOGIN")
+        assert client.get("instances", job.instance)["connections"] == 1
+        assert client.remove("instances", job.instance)["root"]["reason"] == "active_connections"
+    wait_until(lambda: client.get("instances", job.instance)["connections"] == 0)
+    assert client.remove("instances", job.instance)["outcome"] == "deleted"
+
+
+def test_a_holder_that_can_not_be_locked_is_refused(client: DatabaseStates, people_sql: Path) -> None:
+    job = prepare(client, people_sql)
+    with pytest.raises(ConfigError, match="held_by"):
+        client.post("instances", job.instance, "start", body={"held_by": "/tmp"})
+    assert job.instance in str(client.get("instances"))
+    with pytest.raises(ConfigError, match="held_by"):
+        list(client.prepare(request(people_sql, held_by="/tmp")))
+
+
+def test_an_interrupted_reset_is_settled_by_the_next(
+    client: DatabaseStates, people_sql: Path, fast_folder: Path
+) -> None:
+    """The engine was killed when the new content was there, and the old one too; or only the old one."""
+    job = prepare(client, people_sql)
+    data = fast_folder / "shared" / "dbstates" / "state-store" / "instances" / job.instance / "data"
+    old = data.with_name("data.old")
+    old.mkdir()
+    (old / "PG_VERSION").touch()
+    client.post("instances", job.instance, "reset")
+    assert not old.exists()
+    assert job.sql("SELECT count(*) FROM people") == 100
+    job.sql("DELETE FROM people WHERE id > 7")
+    os.kill(int(client.get("instances", job.instance)["runtime_id"].split("-")[0]), signal.SIGKILL)
+    wait_until(lambda: client.get("instances", job.instance)["status"] == "stopped")
+    data.rename(old)
+    client.post("instances", job.instance, "start", body={})
+    assert job.sql("SELECT count(*) FROM people") == 7
 
 
 def test_a_run_may_not_name_another_server(client: DatabaseStates, people_sql: Path) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gauss.clients.dbstates.client import start
 from helpers.containers import use_podman
-from helpers.dbstates import engine, prepare, unique, write_scripts
+from helpers.dbstates import engine, kill_engine, prepare, unique, write_scripts
 
 
 def test_scripts_are_prepared_in_containers_of_an_image(
@@ -34,6 +35,13 @@ def test_scripts_are_prepared_in_containers_of_an_image(
         assert [event["data"] for event in events if event["type"] == "stdout"] == ["9"]
         client.post("instances", again.instance, "reset")
         assert again.sql("SELECT n FROM part") == 9
+        client.patch("config", body={"path": "orchestrator.statementTimeoutSecs", "value": 0.3})
+        limited = prepare(client, tmp_path, "-c", "SELECT pg_sleep(600)", image=image)
+        assert "statement timeout" in limited.error["message"]
+        before = client.get("instances", again.instance)["runtime_id"]
+        kill_engine(fast_folder / "containers")
+        adopted = start(fast_folder / "containers").get("instances", again.instance)
+        assert (adopted["status"], adopted["runtime_id"]) == ("running", before)
     left = subprocess.run(
         ["podman", "ps", "-a", "--format", "{{.Labels}}"], check=True, capture_output=True, text=True
     ).stdout
