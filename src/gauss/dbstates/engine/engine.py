@@ -16,6 +16,7 @@ from gauss.dbstates.instances.warm_pool import WarmPool
 from gauss.dbstates.prepare.bases import Bases
 from gauss.dbstates.prepare.context import Context
 from gauss.dbstates.prepare.controller import PrepareController
+from gauss.dbstates.repeating import Repeating
 from gauss.dbstates.runtimes.container import ContainerRuntime
 from gauss.dbstates.runtimes.process import ProcessRuntime
 from gauss.dbstates.runtimes.runtime import Runtime
@@ -33,6 +34,7 @@ from gauss.model.errors import ConfigError, GaussError, StorageError, Unavailabl
 from gauss.model.files import make_private
 from gauss.process import locks
 
+IDLE_LOOK_SECONDS = 0.25
 LOCK_SECONDS = 20.0
 """A predecessor that is ending has this long."""
 AWAY_SECONDS = 2.0
@@ -97,6 +99,7 @@ class DatabaseEngine:
         """Set when the engine is asked to end with all its instances."""
         self.used = time.monotonic()
         """When a client asked for something last."""
+        self._idling = Repeating("idle", IDLE_LOOK_SECONDS, self._look_idle)
 
     def start(self) -> None:
         """Recovers, then serves."""
@@ -105,7 +108,7 @@ class DatabaseEngine:
         self.pool.start()
         self.capacity.start()
         self.prepare.recover()
-        threading.Thread(target=self._watch_idle, name="idle", daemon=True).start()
+        self._idling.start()
 
     def _recover(self) -> None:
         for row in self.states.unfinished():
@@ -199,11 +202,10 @@ class DatabaseEngine:
     def _lives(self, row: Row) -> bool:
         return row["status"] != LOST and (not row["kept"] or self.instances.server(row["id"]) is not None)
 
-    def _watch_idle(self) -> None:
-        while not self.stopped.wait(min(1.0, self._settings.engine.idleSecs / 4)):
-            if self.is_idle():
-                log.info("no instances and no requests: ending")
-                self.stopped.set()
+    def _look_idle(self) -> None:
+        if self.is_idle() and not self.stopped.is_set():
+            log.info("no instances and no requests: ending")
+            self.stopped.set()
 
     def end(self) -> None:
         """Ends all work and the servers of all instances; the process then ends too."""
@@ -222,6 +224,7 @@ class DatabaseEngine:
         os.close(self._lock_fd)
 
     def _stop_work(self) -> None:
+        self._idling.stop()
         self.prepare.stop()
         self.runs.stop()
         self.pool.stop()
