@@ -115,11 +115,12 @@ def test_a_run_ends_with_its_deadline_or_when_its_reader_leaves(client: Database
     slow = {"instance_id": job.instance, "args": ["-c", "SELECT pg_sleep(600)"]}
     events = list(client.run({**slow, "deadline_secs": 0.5}))
     assert (events[-1]["type"], events[-1]["error"]["code"]) == ("error", "deadline_exceeded")
+    wait_until(lambda: client.get("instances", job.instance)["connections"] == 0, 20, "the statement has ended too")
     endless = "SELECT repeat('x', 100), generate_series(1, 1000000000)"
     left = client.run({"instance_id": job.instance, "args": ["-Atc", f"COPY ({endless}) TO STDOUT"]})
     assert next(left)["type"] == "start"
     left.close()  # type: ignore[attr-defined]
-    wait_until(lambda: client.get("instances", job.instance)["connections"] == 0, what="psql has ended")
+    wait_until(lambda: client.get("instances", job.instance)["connections"] == 0, 20, "psql has ended")
 
 
 def test_an_instance_that_refuses_the_engine_is_in_use_while_clients_are_connected(

@@ -25,6 +25,9 @@ from gauss.model.files import make_private
 
 AHEAD = 1000
 """Events that wait for a slow client; then the tool waits."""
+CHECK_MS, CHECKS_SINCE = 1000, 14
+"""How often the server looks whether the tool of a statement still lives, and the version that can do so. Else the
+statement of a run that was cancelled would go on, and its connection keep the instance."""
 PIECE_BYTES = 256 << 10
 """A longer line is told in several events."""
 
@@ -134,6 +137,8 @@ class RunEvents:
         passfile = write_passfile(folder / f"passfile-{threading.get_ident()}", row["password"])
         connection = runtime.connection(server, passfile, network=False)
         env = _environment(request.env, passfile, connection.host, connection.port)
+        if int(build.version.partition(".")[0]) >= CHECKS_SINCE:
+            env["PGOPTIONS"] = f"-c client_connection_check_interval={CHECK_MS}"
         words = ("-X", *request.args) if request.kind == "psql" else tuple(request.args)
         stdin = None if request.stdin is None else request.stdin.encode()
         call = runtime.tool(build, server, Command((request.kind, *words), env, stdin, Path(request.cwd)), ())
