@@ -51,6 +51,20 @@ def test_plan_only_creates_nothing(client: DatabaseStates, people_sql: Path) -> 
     assert len(client.get("instances")["instances"]) == len(instances["instances"])
 
 
+def test_another_postgres_of_the_machine_has_states_and_servers_of_its_own(
+    client: DatabaseStates, people_sql: Path
+) -> None:
+    other = next(Path("/usr/lib/postgresql").glob("*/bin/postgres"), None)
+    if other is None:
+        pytest.skip("no other Postgres is installed (make packages)")
+    jobs = [prepare(client, people_sql), prepare(client, people_sql, image=str(other.parent))]
+    assert jobs[0].state != jobs[1].state
+    versions = [int(job.sql("SHOW server_version_num")) // 10000 for job in jobs]
+    assert versions[1] == int(other.parents[1].name) != versions[0]
+    assert [job.sql("SELECT count(*) FROM people") for job in jobs] == [100, 100]
+    assert prepare(client, people_sql, image=str(other.parent)).cached == [True, True]
+
+
 def test_instances_of_one_state_do_not_see_each_other(client: DatabaseStates, people_sql: Path) -> None:
     one, two = prepare(client, people_sql), prepare(client, people_sql)
     one.sql("DELETE FROM people")

@@ -41,6 +41,7 @@ def test_a_process_that_leaves_the_session_holds_nobody_up() -> None:
     began = time.monotonic()
     assert run("echo one; setsid sleep 5 & echo two", lambda _, chunks: found.extend(chunks)) == 0
     assert b"".join(found) == b"one\ntwo\n"
+    run("setsid timeout 5 yes & sleep 0.1", lambda _, chunks: found.extend(chunks))
     assert time.monotonic() - began < 4
 
 

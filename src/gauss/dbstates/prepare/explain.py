@@ -52,12 +52,14 @@ class Explainer:
         """Why a step is not cached: compares it with the most similar state in its place."""
         place = link.place
         ready = [row for row in self._context.states.all() if row["status"] == "ready" and row["kind"] == place.kind]
-        known = {
-            row["id"]: [Ingredient(**each) for each in self._context.states.ingredients(row["id"])] for row in ready
-        }
         siblings = [row for row in ready if row["parent"] == place.parent]
-        same = [row for row in ready if _texts(known[row["id"]]) == _texts(link.step.ingredients)]
-        elsewhere = [row for row in same if row["base"] != place.base and row["number"] == place.number]
+        others = [row for row in ready if row["base"] != place.base and row["number"] == place.number]
+        known = {  # not of all states: a cache may have thousands
+            row["id"]: [Ingredient(**each) for each in self._context.states.ingredients(row["id"])]
+            for row in (*siblings, *others)
+        }
+        same = [row for row in (*siblings, *others) if _texts(known[row["id"]]) == _texts(link.step.ingredients)]
+        elsewhere = [row for row in same if row in others]
         if elsewhere and not any(row in siblings for row in same):
             version = elsewhere[-1]["version"]
             change = {"kind": "server", "name": place.version, "line": None, "change": "changed"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import fcntl
 import logging
 import os
 import select
@@ -27,17 +28,20 @@ Line = Callable[[str, str], None]
 
 
 def chunks(stream: BinaryIO, ended: threading.Event) -> Iterator[bytes]:
-    """Everything that a tool writes. `ended`: the tool and its session have ended, so that no more is written to the
-    pipe, though a process that has left the session may keep it open."""
+    """Everything that a tool writes. `ended`: the tool and its session have ended, so that the rest is in the pipe,
+    which a process that has left the session may keep open, and write to."""
     poll = select.poll()
     poll.register(stream, select.POLLIN)
-    while True:
-        over = ended.is_set()  # before the look: what was written until then is found by it
-        if poll.poll(0 if over else _POLL_MS):
+    rest: int | None = None
+    while rest is None or rest > 0:
+        if rest is None and ended.is_set():
+            rest = fcntl.fcntl(stream, fcntl.F_GETPIPE_SZ)
+        if poll.poll(_POLL_MS if rest is None else 0):
             if not (chunk := os.read(stream.fileno(), _CHUNK_BYTES)):
                 return
+            rest = None if rest is None else rest - len(chunk)
             yield chunk
-        elif over:
+        elif rest is not None:
             return
 
 
