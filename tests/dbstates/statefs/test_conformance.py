@@ -151,6 +151,24 @@ def test_a_sealed_btrfs_state_is_read_only(mount: Path) -> None:
         (place / "state" / "file").touch()
 
 
+@pytest.mark.parametrize("before", [*BACKENDS])
+@pytest.mark.parametrize("after", [*BACKENDS])
+def test_states_are_used_and_removed_when_the_backend_was_changed(mount: Path, before: str, after: str) -> None:
+    place = mount / f"{before}-{after}"
+    place.mkdir()
+    old, new = BACKENDS[before](), BACKENDS[after]()
+    old.create(place / "source")
+    (place / "source" / "PG_VERSION").write_text("18\n")
+    old.snapshot(place / "source", place / "state")
+    new.clone(place / "state", place / "instance")
+    (place / "instance" / "file").touch()
+    new.snapshot(place / "instance", place / "next")
+    assert sorted(path.name for path in (place / "next").iterdir()) == ["PG_VERSION", "file"]
+    for name in ("state", "next", "instance", "source"):
+        new.remove_path(place / name)
+    assert list(place.iterdir()) == []
+
+
 def test_the_best_backend_is_chosen(mount: Path, tmp_path: Path) -> None:
     assert choose(mount, "auto").name == "btrfs"
     assert choose(tmp_path, "auto").name in ("copy", "reflink", "btrfs")

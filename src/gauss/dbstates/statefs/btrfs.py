@@ -11,8 +11,9 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from gauss.dbstates.statefs.files import copy_files
 from gauss.dbstates.statefs.statefs import clean, partial, sorted_error
-from gauss.model.errors import StorageError
+from gauss.model.errors import GaussError, StorageError
 
 _SUBVOL_CREATE = 0x5000940E
 _SNAP_DESTROY = 0x5000940F
@@ -35,7 +36,19 @@ class Btrfs:
 
     def clone(self, source: Path, target: Path) -> None:
         with _errors("the clone"):
-            _snapshot(source, target)
+            if source.stat().st_ino == _ROOT_INODE:
+                _snapshot(source, target)
+                return
+        # Made by another backend, before the setting was changed.
+        fresh = partial(target)
+        self.remove_path(fresh)
+        self.create(fresh)
+        try:
+            copy_files(source, fresh, "--reflink=always", "the clone")
+        except GaussError:
+            self.remove_path(fresh)
+            raise
+        fresh.rename(target)
 
     def snapshot(self, source: Path, target: Path) -> None:
         fresh = partial(target)
