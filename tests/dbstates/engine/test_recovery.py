@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from gauss.dbstates.engine.engine import DatabaseEngine
+from gauss.dbstates.instances import warm_pool
 from gauss.dbstates.instances.manager import HELD, LOST, READY
 from gauss.dbstates.settings import effective
 from gauss.dbstates.store.layout import StateDir
@@ -120,6 +122,22 @@ def test_the_number_of_jobs_at_a_time_can_be_changed(opened: Open) -> None:
     engine.metadata.insert("settings", path="orchestrator.parallel", value="3")
     engine.change_settings()
     assert [controller._begins() for _ in range(2)] == [True, False]
+
+
+def test_the_warm_pool_outlives_an_error_of_the_system(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, times, again = opened().pool, list[None](), threading.Event()
+
+    def fails() -> None:
+        times.append(None)
+        if len(times) > 1:
+            again.set()
+        raise OSError("no space left")
+
+    monkeypatch.setattr(warm_pool, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(pool, "_drop_cold", fails)
+    pool.start()
+    assert again.wait(10)
+    pool.stop()
 
 
 def test_a_resumed_watcher_knows_the_task_that_runs(opened: Open) -> None:

@@ -284,11 +284,11 @@ class Instances:
                     self.revive(instance, lambda _: None)
                 raise
             launch = self._launch(instance, row["password"])
-            if old is not None:
-                self._started(instance, runtime.resume(build, launch, old))
-            else:
-                self._started(instance, runtime.start(build, launch))
-            self._settle(instance)
+            try:
+                again = runtime.start(build, launch) if old is None else runtime.resume(build, launch, old)
+                self._started(instance, again)
+            finally:
+                self._settle(instance)
 
     def _settle(self, instance: str) -> None:
         """Ends a reset that was interrupted: the new content, if it is whole, or else the old one."""
