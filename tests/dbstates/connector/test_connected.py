@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import socket
 from contextlib import ExitStack
-from pathlib import Path
+
+import pytest
 
 from gauss.dbstates.connector.connected import connected
 
 
-def test_accepted_connections_over_both_ways_are_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_connections_count_until_their_clients_close_them(family: socket.AddressFamily) -> None:
+    mapped = "::ffff:127.0.0.1" if family == socket.AF_INET6 else "127.0.0.1"
     with ExitStack() as stack:
-        network = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        port = network.getsockname()[1]
-        local = stack.enter_context(socket.socket(socket.AF_UNIX))
-        local.bind(str(tmp_path / f".s.PGSQL.{port}"))
-        local.listen()
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        port = server.getsockname()[1]
         assert connected(port) == 0
-        for number, server in enumerate((network, network, local), 1):
-            client = stack.enter_context(socket.socket(server.family))
-            client.connect(server.getsockname())
+        clients = []
+        for number in (1, 2):
+            clients.append(stack.enter_context(socket.socket(family)))
+            clients[-1].connect((mapped, port))
             stack.enter_context(server.accept()[0])
             assert connected(port) == number
-    assert connected(port) == 0
+        clients[0].close()
+        assert connected(port) == 1
