@@ -82,6 +82,8 @@ class DbKills:
         if work == "warm":
             client.delete("config", path="instances.warmPool")
         wait_until(self._is_clean, 60, lambda: self._fault)
+        if made is not None and work == "reset":
+            self._reset_again(client, made)
         self._check_contents(client)
         self._clear(client)
         return ended[0] if ended else "interrupted"
@@ -140,8 +142,8 @@ class DbKills:
     def _let_end(self, client: DatabaseStates) -> None:
         for job in client.get("prepare-jobs")["jobs"]:
             with contextlib.suppress(NotFound):  # only the newest of identical jobs are kept
-                last = list(client.events(job["job_id"]))[-1]
-                assert last["status"] in ("succeeded", "failed"), last
+                for last in list(client.events(job["job_id"]))[-1:]:  # none if it is removed at this moment
+                    assert last["status"] in ("succeeded", "failed"), last
 
     def _is_clean(self) -> bool:
         try:
@@ -150,6 +152,16 @@ class DbKills:
             self._fault = str(error)
             return False
         return True
+
+    def _reset_again(self, client: DatabaseStates, made: Prepared) -> None:
+        """A reset that was interrupted forbids no other one, and leaves nothing."""
+        if made.instance not in str(client.get("instances")):
+            return
+        client.post("instances", made.instance, "reset")
+        made.client = client  # of the next engine
+        assert made.sql("SELECT count(*) FROM n") == ROWS // 2
+        folder = self.data_dir / "dbstates" / "state-store" / "instances" / made.instance
+        assert not (folder / "data.old").exists()
 
     def _check_contents(self, client: DatabaseStates) -> None:
         """Each instance and a new clone have what the scripts make, whatever was cached."""
