@@ -87,9 +87,9 @@ def rm(
     for result in results:
         output.event(result)
         output.line(f"{result['outcome'].replace('_', ' ')}:")
-        for node in result["nodes"]:
+        for depth, node in _nodes(result["root"]):
             reason = f": {node['reason']}" if node.get("reason") else ""
-            output.line(f"{'  ' * (node['depth'] + 1)}{node['kind']} {node['id'][:12]}{reason}")
+            output.line(f"{'  ' * (depth + 1)}{node['kind']} {node['id'][:12]}{reason}")
     if blocked:
         nothing = "nothing was removed: " if results[0]["dry_run"] and not dry_run else ""
         output.note(f"{nothing}-r removes what was made of a state; -f removes instances with connections", style="")
@@ -109,11 +109,17 @@ def _remove(client: DatabaseStates, given: str, options: dict[str, bool]) -> dic
     raise NotFound(f"no state, instance or job {given}", hint="gauss db states and gauss db instances list them")
 
 
+def _nodes(node: dict[str, Any], depth: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
+    yield depth, node
+    for child in node["children"]:
+        yield from _nodes(child, depth + 1)
+
+
 def _blocked(results: list[dict[str, Any]]) -> bool:
     """Whether a rule forbids one of several removals. A state may go if all that was made of it goes before it."""
     gone: set[str] = set()
     for result in results:
-        below = {node["id"] for node in result["nodes"][1:]}
+        below = {node["id"] for depth, node in _nodes(result["root"]) if depth}
         descends = result["root"].get("reason") == "has_descendants"
         if result["outcome"] == "blocked" and not (descends and below <= gone):
             return True

@@ -43,8 +43,8 @@ def test_recurse_deletes_the_whole_tree(client: DatabaseStates, chain: tuple[str
     assert (planned["outcome"], planned["dry_run"]) == ("would_delete", True)
     found = delete(client, parent, recurse="true")
     assert found == {**planned, "outcome": "deleted", "dry_run": False}
-    nodes = [(node["kind"], node["id"], node["depth"]) for node in found["nodes"]]
-    assert nodes == [("state", parent, 0), ("state", job.state, 1), ("instance", job.instance, 2)]
+    assert [node["kind"] for node in found["root"]["children"]] == ["state"]
+    assert found["root"]["children"][0]["children"][0]["id"] == job.instance
     with pytest.raises(NotFound):
         client.get("instances", job.instance)
 
@@ -53,10 +53,11 @@ def test_a_connection_blocks_everything_above_it(client: DatabaseStates, chain: 
     parent, job = chain
     with psycopg.connect(job.dsn):
         found = delete(client, parent, recurse="true")
+        state = found["root"]["children"][0]
         assert found["outcome"] == "blocked"
-        reasons = [node["reason"] for node in found["nodes"]]
-        assert reasons == ["blocked_by_descendant", "blocked_by_descendant", "active_connections"]
-        assert found["nodes"][-1]["connections"] == 1
+        assert found["root"]["reason"] == state["reason"] == "blocked_by_descendant"
+        assert state["children"][0]["reason"] == "active_connections"
+        assert state["children"][0]["connections"] == 1
         assert client.get("states", job.state)["status"] == "ready"  # all or nothing
         assert delete(client, parent, recurse="true", force="true")["outcome"] == "deleted"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gauss.dbstates.deletion.controller import DeletionController
-from gauss.dbstates.deletion.tree import Node, judge
+from gauss.dbstates.deletion.tree import DEEPEST, Node, judge
 from gauss.dbstates.engine.engine import DatabaseEngine
 from gauss.dbstates.instances.manager import READY
 from gauss.dbstates.store.layout import StateDir
@@ -29,9 +29,9 @@ def idle(tmp_path: Path) -> Iterator[DatabaseEngine]:
 def test_a_long_chain_is_judged_and_told() -> None:
     root = node = Node("state", "0")
     for depth in range(1, LONG):
-        node.children.append(Node("state", str(depth), depth))
+        node.children.append(Node("state", str(depth)))
         node = node.children[0]
-    node.children.append(Node("instance", "i", LONG, connections=1))
+    node.children.append(Node("instance", "i", connections=1))
     judge(root, recurse=True, force=False, in_use=set())
     assert [each.reason for each in root.top_down()] == ["blocked_by_descendant"] * LONG + ["active_connections"]
 
@@ -43,7 +43,11 @@ def test_a_long_chain_is_deleted_with_recurse(idle: DatabaseEngine) -> None:
             parent = add_state(idle.states, f"{number:064x}", parent=parent)
     deletion: DeletionController = idle.deletion
     dry = deletion.state(f"{0:064x}", recurse=True, force=False, dry_run=True)
-    assert len(json.loads(json.dumps(dry.json()))["nodes"]) == LONG
+    told = json.loads(json.dumps(dry.json()))["root"]
+    for level in range(1, DEEPEST):
+        (told,) = told["children"]
+        assert told["id"] == f"{level:064x}"
+    assert [node["id"] for node in told["children"]] == [f"{level:064x}" for level in range(DEEPEST, LONG)]
     assert idle.states.is_ready(parent)
     assert deletion.state(f"{0:064x}", recurse=True, force=False, dry_run=False).outcome == "deleted"
     assert idle.states.all() == []

@@ -119,10 +119,10 @@ class DeletionController:
             node = left.pop()
             for instance in self._instances.of_state(node.id):
                 if instance["status"] == READY:
-                    node.children.append(Node("instance", instance["id"], node.depth + 1))
+                    node.children.append(Node("instance", instance["id"]))
             for row in self._context.states.children(node.id):
                 rows[row["id"]] = row
-                node.children.append(Node("state", row["id"], node.depth + 1))
+                node.children.append(Node("state", row["id"]))
             left += [child for child in node.children if child.kind == "state"]
         return root, rows
 

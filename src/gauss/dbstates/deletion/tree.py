@@ -1,6 +1,6 @@
 """What a deletion would remove: a tree of states, instances and jobs, each with the reason that forbids it.
 
-A chain may have thousands of states, so that nothing here recurses, and an answer has the tree as a list.
+A chain may have thousands of states, so that nothing here recurses beyond a limit.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ ACTIVE_TASKS = "active_tasks"
 HAS_DESCENDANTS = "has_descendants"
 BLOCKED_BY_DESCENDANT = "blocked_by_descendant"
 
+DEEPEST = 100
+"""Levels of an answer. Many readers of JSON accept a few hundred nested values."""
+
 Outcome = Literal["deleted", "would_delete", "blocked"]
 
 
@@ -23,14 +26,23 @@ class Node:
 
     kind: Literal["state", "instance", "job"]
     id: str
-    depth: int = 0
     connections: int = 0
     reason: str = ""
     children: list[Node] = field(default_factory=list, repr=False)
 
-    def json(self) -> dict[str, Any]:
-        found = {"kind": self.kind, "id": self.id, "depth": self.depth, "connections": self.connections}
-        return {**found, "reason": self.reason} if self.reason else found
+    def json(self, level: int = 0) -> dict[str, Any]:
+        """The tree below it. What is below the deepest level of an answer is listed in that level."""
+        if level + 1 < DEEPEST:
+            children = [child.json(level + 1) for child in self.children]
+        else:
+            children = [node._json([]) for node in self.top_down() if node is not self]
+        return self._json(children)
+
+    def _json(self, children: list[dict[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {"kind": self.kind, "id": self.id, "connections": self.connections}
+        if self.reason:
+            found["reason"] = self.reason
+        return {**found, "children": children}
 
     def top_down(self) -> Iterator[Node]:
         """Each node after its parent, in the order of a tree."""
@@ -57,8 +69,7 @@ class DeleteResult:
     root: Node
 
     def json(self) -> dict[str, Any]:
-        nodes = [node.json() for node in self.root.top_down()]
-        return {"outcome": self.outcome, "dry_run": self.dry_run, "root": nodes[0], "nodes": nodes}
+        return {"outcome": self.outcome, "dry_run": self.dry_run, "root": self.root.json()}
 
 
 def judge(root: Node, *, recurse: bool, force: bool, in_use: set[str]) -> None:

@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse, Response
 
 from gauss.dbstates.deletion.tree import DeleteResult
 
-_CONTENT = {"application/json": {"schema": {"type": "object", "required": ["outcome", "dry_run", "root", "nodes"]}}}
+_CONTENT = {"application/json": {"schema": {"type": "object", "required": ["outcome", "dry_run", "root"]}}}
 DELETED: dict[int | str, dict[str, Any]] = {
     200: {"description": "deleted, or what a dry run found", "content": _CONTENT},
     409: {"description": "blocked: the reasons are in the tree", "content": _CONTENT},

@@ -12,12 +12,22 @@ const REASONS = {
   has_descendants: "other states or databases were made of it", blocked_by_descendant: "something below it is in use",
 };
 
+function flat(root) {
+  const found = [], left = [root];
+  while (left.length) {
+    const node = left.pop();
+    found.push(node);
+    left.push(...[...node.children].reverse());
+  }
+  return found;
+}
+
 export const Remove = {
   props: ["kind", "id", "title", "states", "typed"],
   emits: ["done", "no"],
   data: () => ({ recurse: false, force: false, found: null, error: null, text: "", busy: false }),
   computed: {
-    nodes() { return this.found?.nodes ?? []; },
+    nodes() { return this.found ? flat(this.found.root) : []; },
     may() { return this.found?.outcome === "would_delete" && !this.busy && (!this.typed || this.text === this.typed); },
   },
   mounted() {
