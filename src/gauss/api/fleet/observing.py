@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 import msgspec
+import sqlalchemy as sa
 from fastapi import APIRouter, FastAPI, WebSocket, WebSocketDisconnect
 from fastapi.responses import JSONResponse, Response
 from starlette.concurrency import run_in_threadpool
@@ -33,8 +34,8 @@ def routes(store: FleetStore, app: FastAPI) -> APIRouter:
     @router.get("/readyz", summary="200 while the store answers", responses={503: {"description": "down"}})
     def ready() -> JSONResponse:
         try:
-            with store.database.transaction():
-                pass
+            with store.database.transaction() as connection:
+                connection.execute(sa.text("SELECT 1"))  # a transaction without a statement sends nothing to Postgres
         except GaussError:
             return JSONResponse({"status": "down"}, 503)
         return JSONResponse({"status": "up"})
