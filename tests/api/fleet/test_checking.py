@@ -13,6 +13,7 @@ import pytest
 from api.fleet.conftest import dsn_of
 from gauss.clients.embedded import EmbeddedServer
 from gauss.clients.kafka.admin import Admin
+from gauss.fleet.sampling import sample
 from helpers.kafka import SecuredBroker, settings
 
 ROWS = 30
@@ -90,6 +91,23 @@ def test_samples_come_from_where_they_are_asked(api: httpx.Client, configured: s
     assert offsets("-1h") == {0, 1}
     assert offsets(str(int(time.time() * 1000) + 60_000)) == set()
     assert api.get(f"{configured}/preview", params={"from": "yesterday"}).status_code == 422
+
+
+def test_the_last_records_are_found_behind_the_markers_of_transactions(kafka: SecuredBroker) -> None:
+    name, partitions = f"paid{time.monotonic_ns()}", 4
+    cluster = settings(kafka.broker.address)
+    Admin(cluster).create(name, partitions)
+    conf: dict[str, Any] = {"bootstrap.servers": kafka.broker.address, "transactional.id": name}
+    producer = confluent_kafka.Producer(conf)
+    producer.init_transactions()
+    for number in range(3):  # each ends with a marker in each partition, at an offset of its own
+        producer.begin_transaction()
+        for partition in range(partitions - 1):  # the last partition is empty
+            producer.produce(name, f"{number} of {partition}", partition=partition)
+        producer.commit_transaction()
+    for limit, start, wanted in ((3, "end", {2}), (6, "end", {1, 2}), (3, "beginning", {0}), (100, "end", {0, 1, 2})):
+        found = [(each.data or b"").decode() for each in sample(cluster, name, limit, start)]
+        assert sorted(found) == sorted(f"{number} of {partition}" for number in wanted for partition in range(3))
 
 
 def test_servers_are_validated(api: httpx.Client, configured: str, kafka: SecuredBroker) -> None:
