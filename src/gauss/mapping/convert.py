@@ -93,6 +93,12 @@ def _number_to_time(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     return _cut(values.cast(pa.int64()).cast(pa.timestamp("ms", tz="UTC")), wanted)
 
 
+def _text_to_time(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Parses ISO 8601. Without a zone it is UTC, as in every format."""
+    zoned = pc.match_substring_regex(values, r"(Z|[+-]\d\d:?\d\d)$")
+    return pc.if_else(zoned, values, pc.binary_join_element_wise(values, "Z", "")).cast(wanted)
+
+
 NANOSECONDS = Converter("nanoseconds to time", _ticks_to_time)
 AS_IT_IS = Converter("as it is", lambda values, _: values)
 CAST = Converter("checked cast", lambda values, wanted: values.cast(wanted))
@@ -101,4 +107,5 @@ _GENERIC: list[tuple[Callable[[pa.DataType, pa.DataType], bool], Converter]] = [
     (lambda a, b: pa.types.is_binary(a) and pa.types.is_string(b), Converter("text of bytes", _text_of_bytes)),
     (lambda a, b: pa.types.is_timestamp(a) and pa.types.is_integer(b), Converter("time to ms", _time_to_number)),
     (lambda a, b: pa.types.is_integer(a) and pa.types.is_timestamp(b), Converter("ms to time", _number_to_time)),
+    (lambda a, b: pa.types.is_string(a) and pa.types.is_timestamp(b), Converter("text to time", _text_to_time)),
 ]

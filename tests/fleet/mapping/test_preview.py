@@ -23,11 +23,13 @@ from gauss.model.batch import RECORD_SCHEMA
 from gauss.model.errors import ConfigError
 from gauss.tables.rows import RowMapper
 
+NANOS = "2024-01-31T10:00:00.123456789"
 NOWHERE = TableName("http://127.0.0.1:1", "default", "orders")
 RECORD: dict[str, Any] = {
     "id": 2**64 - 1, "price": "12.50", "exact": 0.5, "at": 1_700_000_000_000, "at_ns": 1_700_000_000_123_456_789,
     "when": "2024-01-31T10:00:00.123Z", "day": "2024-01-31", "u": "123e4567-e89b-12d3-a456-426614174000",
-    "ip": "10.0.0.1", "ok": True, "tags": ["a", "b"], "nested": {"deep": {"n": -5}}, "any": {"x.y": 1}, "opt": None,
+    "ip": "10.0.0.1", "nano": f"{NANOS}+02:00", "ok": True, "tags": ["a", "b"], "nested": {"deep": {"n": -5}},
+    "any": {"x.y": 1}, "opt": None,
 }  # fmt: skip
 
 
@@ -87,6 +89,29 @@ def test_a_number_keeps_every_digit() -> None:
     assert found.mapped == {"id": 2**64 - 1, "price": Decimal("0.12345678901234567891")}
 
 
+@pytest.mark.parametrize(("text", "hour"), [(NANOS, 10), (NANOS + "Z", 10), (NANOS + "+02:00", 8)])
+@pytest.mark.parametrize(
+    ("format_name", "given", "record"),
+    [("json", {}, '{"at": "%s"}'), ("csv", {"fields": ["at"]}, "%s")],
+)
+def test_a_time_as_text_keeps_its_nanoseconds(
+    text: str, hour: int, format_name: str, given: dict[str, Any], record: str
+) -> None:
+    made = mapping(column("at", "DateTime64(9)", encoding="iso"))
+    table = compile_mapping(made, format_name, given, NOWHERE)
+    rows = RowMapper(table).rows(pa.table([[0, 1], [5, 5], [(record % each).encode() for each in (text, "no time")]],
+                                          schema=RECORD_SCHEMA))  # fmt: skip
+    assert rows is not None
+    (found,) = rows.groups[0].rows["at"].cast(pa.int64()).to_pylist()
+    assert found == (1_706_695_200 + (hour - 10) * 3600) * 10**9 + 123_456_789
+    assert [each.offset for each in rows.refusals] == [1]
+
+
+def test_an_array_of_times_that_would_lose_digits_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no field fills the type"):
+        compile_mapping(mapping(column("at", "Array(DateTime64(9))")), "json", {}, NOWHERE)
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -144,11 +169,12 @@ def test_a_proposed_table_takes_the_samples_as_they_are(clickhouse: EmbeddedServ
     client = connect(endpoint)
     found = client.query(
         "SELECT toString(id), toString(price), toUnixTimestamp64Milli(at), toUnixTimestamp64Nano(at_ns), toString(u),"
-        " toString(ip), tags, nested_deep_n, any, count() OVER (), countIf(isNull(opt)) OVER () FROM samples LIMIT 1"
+        " toString(ip), tags, nested_deep_n, any, count() OVER (), countIf(isNull(opt)) OVER (),"
+        " toUnixTimestamp64Nano(nano) FROM samples LIMIT 1"
     ).result_rows[0]
     assert found == (
         str(2**64 - 1), "12.5", 1_700_000_000_000, 1_700_000_000_123_456_789, RECORD["u"], "10.0.0.1", ["a", "b"], -5,
-        '{"x.y": 1}', 30, 15,
+        '{"x.y": 1}', 30, 15, 1_706_688_000_123_456_789,
     )  # fmt: skip
     client.command("ALTER TABLE samples DROP COLUMN ok, MODIFY COLUMN nested_deep_n Int32, ADD COLUMN extra String")
     changes = table.store.differences(table.target)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pydantic import ValidationError
 
 from gauss import registry
@@ -18,6 +19,7 @@ from gauss.contracts.table import TablePlace, TableSpec, TableStore
 from gauss.contracts.target import TargetField, as_field_type
 from gauss.fleet.config.model import faults
 from gauss.fleet.mapping.column import Mapping, MappingColumn
+from gauss.mapping.columns import ColumnMap
 from gauss.model.errors import ConfigError
 from gauss.tables.mapped_table import MappedTable, load_attribute
 
@@ -36,6 +38,27 @@ class TableName:
     dsn: str
     database: str
     table: str
+
+
+@dataclass(frozen=True)
+class ParsedTimes(MappedTable):
+    """Times with nanoseconds that are read as text are parsed here, so that their zone means what it means
+    in every format."""
+
+    def columns(self) -> ColumnMap:
+        kind = self.store.kind
+
+        def arrow(wanted: FieldType, given: pa.DataType) -> pa.DataType:
+            times = pa.types.is_string(given) and _is_nanoseconds(wanted)
+            return kind.arrow(wanted, pa.timestamp("ns", tz="UTC") if times else given)
+
+        return ColumnMap(self.source, self.mapped, replace(kind, arrow=arrow))
+
+
+def _is_nanoseconds(kind: FieldType) -> bool:
+    if kind.name in ("Nullable", "LowCardinality"):
+        return _is_nanoseconds(as_field_type(kind.attrs["inner"]))
+    return kind.name == "DateTime64" and bool(kind.attrs.get("precision", 3) > 6)
 
 
 def compile_mapping(
@@ -58,7 +81,7 @@ def compile_mapping(
     columns = tuple(_column(each, fields) for each in mapping.columns)
     source = SourceSchema(tuple(fields.values()))
     target = store.target(source, lambda start: replace(start, fields=columns))
-    made = MappedTable(where.table, config, store, format_, source, target, None)  # type: ignore[arg-type]
+    made = ParsedTimes(where.table, config, store, format_, source, target, None)  # type: ignore[arg-type]
     made.columns()  # finds a converter for each
     return made
 
@@ -90,15 +113,15 @@ def _source(mapping: Mapping, name: str, config: Items[str, Any]) -> tuple[Forma
                 f"column {column.column}: {name} records have no JSON text", hint="leave the field out, or take a type"
             )
     if name in TYPED:
-        kinds = {each.field_path: decoded_type(each) for each in mapping.columns}
+        kinds = {each.field_path: decoded_type(each, name) for each in mapping.columns}
         for column in mapping.columns:
-            if kinds[column.field_path] != decoded_type(column):
+            if kinds[column.field_path] != decoded_type(column, name):
                 raise ConfigError(
                     f"field {column.field_path}: it can't be read as two types", hint="keep one column of it"
                 )
         fields = [{"name": source_name(path), "type": plain_type(kind)} for path, kind in kinds.items()]
         made = build_format(name, {**config, "fields": fields})
-        given = {column.field_path: source_type(column) for column in mapping.columns}
+        given = {column.field_path: source_type(column, name) for column in mapping.columns}
         return made, {path: SourceField(source_name(path), kind) for path, kind in given.items()}
     if name == "csv":
         config = {**config, "fields": _csv_fields(mapping, config)}
@@ -115,7 +138,7 @@ def _source(mapping: Mapping, name: str, config: Items[str, Any]) -> tuple[Forma
 
 def _csv_fields(mapping: Mapping, config: Items[str, Any]) -> list[Any]:
     """The columns of the lines, in order, those of the mapping with its types."""
-    wanted = {each.field_path: plain_type(source_type(each)) for each in mapping.columns}
+    wanted = {each.field_path: plain_type(source_type(each, "csv")) for each in mapping.columns}
     found = []
     for field in config.get("fields") or []:
         name = str(field.get("name") if isinstance(field, dict) else field)
@@ -128,17 +151,20 @@ def source_name(path: str) -> str:
     return f"$.{path}" if "." in path or "[" in path else path
 
 
-def decoded_type(column: MappingColumn) -> FieldType:
+def decoded_type(column: MappingColumn, format_name: str) -> FieldType:
     """The type as which a format reads a field. Nanoseconds are read as a number: JSON's times have microseconds."""
-    return FieldType("int64") if column.encoding == "ns" else source_type(column)
+    return FieldType("int64") if column.encoding == "ns" else source_type(column, format_name)
 
 
-def source_type(column: MappingColumn) -> FieldType:
-    """The type of a field whose values fill a column without loss."""
+def source_type(column: MappingColumn, format_name: str) -> FieldType:
+    """The type of a field whose values fill a column without loss. JSON's times have microseconds: a finer one is read
+    as text, and parsed as what the column is."""
     if column.encoding == "json":
         return FieldType("json")
     found = _source_of(as_field_type(column.column_type), column.encoding or "iso")
-    if found is None:
+    if found is not None and format_name == "json" and _is_finer(found):
+        return FieldType("string")
+    if found is None or (found.name == "array" and _is_finer(as_field_type(found.attrs["element"]))):
         raise ConfigError(
             f"column {column.column}: no field fills the type {column.type}",
             hint="take a String with the encoding json, and convert it in ClickHouse",
@@ -159,7 +185,7 @@ def _source_of(kind: FieldType, unit: str) -> FieldType | None:
         precision = attrs.get("precision", 3) if name == "DateTime64" else 0
         if unit == "ns":
             return FieldType("timestamp", {"precision": 9})
-        return FieldType("timestamp", {"precision": min(precision, 6), "unit": unit})
+        return FieldType("timestamp", {"precision": precision if unit == "iso" else min(precision, 6), "unit": unit})
     if name == "Array":
         element = _source_of(as_field_type(attrs["element"]), unit)
         return None if element is None else FieldType("array", {"element": plain_type(element)})
@@ -169,6 +195,11 @@ def _source_of(kind: FieldType, unit: str) -> FieldType | None:
     if name in ("String", "FixedString", "UUID", "IPv4", "IPv6", "Enum8", "Enum16", "Enum"):
         return FieldType("string")
     return None
+
+
+def _is_finer(kind: FieldType) -> bool:
+    """Whether a type is a time as text with more than microseconds."""
+    return kind.name == "timestamp" and kind.attrs.get("unit") == "iso" and kind.attrs["precision"] > 6
 
 
 def check_format(name: str, config: Items[str, Any]) -> None:

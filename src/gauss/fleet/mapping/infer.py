@@ -121,7 +121,7 @@ def _text(seen: Seen) -> Inferred:
         return Inferred("Date32")
     if _all(texts, _TIME.fullmatch, lambda text: dt.datetime.fromisoformat(text[:19])):
         digits = max(len(found[1] or ".") - 1 for text in texts if (found := _TIME.fullmatch(text)))
-        return Inferred(f"DateTime64({3 if digits <= 3 else 6})", "iso")
+        return Inferred(f"DateTime64({3 if digits <= 3 else 6 if digits <= 6 else 9})", "iso")
     if _all(texts, lambda text: len(text) == 36, uuid.UUID):
         return Inferred("UUID")
     if _all(texts, lambda text: "." in text, ipaddress.IPv4Address):
