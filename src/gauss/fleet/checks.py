@@ -105,7 +105,11 @@ class Checks:
         else:
             name, settings = kafka.format, kafka.format_config
         record = given if isinstance(given, str) else json.dumps(given)
-        judged = RecordFilter(expression, name, settings).judge(pa.array([record.encode()], pa.binary()))
+        try:
+            data = record.encode()
+        except UnicodeEncodeError:
+            raise ConfigError("the record is no Unicode text", hint="it has half of a surrogate pair") from None
+        judged = RecordFilter(expression, name, settings).judge(pa.array([data], pa.binary()))
         if judged.bad:
             raise ConfigError(f"the record can't be judged: {judged.bad[0][2]}", hint="correct one of them")
         return judged.keep[0]
