@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from helpers.cases import cases
 REQUESTS = 12
 """Of each operation."""
 JUNK: tuple[Any, ...] = (
-    *("", "x", "\u202eé", "a" * 300, "'; DROP TABLE pipelines; --", "../..", "{}", "NaN"),
+    *("", "x", "\ud800", "\u202eé", "a" * 300, "'; DROP TABLE pipelines; --", "../..", "{}", "NaN"),
     *(None, True, 0, -1, 2**63, -(2**70), 1e308, 0.5),
     *([], {}, [[]], [None], {"": None}, {"a": {"b": [1, "x"]}}),
 )
@@ -109,16 +110,17 @@ class Description:
         """A random request of an operation, as arguments of httpx."""
         query = {}
         for each in operation.get("parameters", ()):
-            found = self.value(each["schema"])
+            found = str(self.value(each["schema"])).encode(errors="replace").decode()
             if each["in"] == "query":
                 if each.get("required") or self._random.random() < 0.5:
-                    query[each["name"]] = str(found)
+                    query[each["name"]] = found
             else:
-                known = pipeline if each["name"] == "id" and self._random.random() < 0.8 else str(found)
+                known = pipeline if each["name"] == "id" and self._random.random() < 0.8 else found
                 path = path.replace(f"{{{each['name']}}}", quote(known, safe="") or "0")
         given: dict[str, Any] = {"method": method, "url": path, "params": query}
         for content in operation.get("requestBody", {}).get("content", {}).values():
-            given["json"] = self.value(content["schema"])
+            given["content"] = json.dumps(self.value(content["schema"]))  # httpx's own JSON refuses surrogates
+            given["headers"] = {"Content-Type": "application/json"}
         return given
 
 

@@ -150,17 +150,17 @@ message Order {
 
 
 @pytest.mark.parametrize(
-    ("name", "key", "schema", "expected"),
+    ("name", "keys", "schema", "expected"),
     [
         (
             "avro",
-            "schema_file",
+            ("schema_file", "schema_text"),
             AVRO,
             {"id": "Int64", "at": "DateTime64(6)", "price": "Decimal128(4)", "tags": "Array(Nullable(String))"},
         ),
         (
             "protobuf",
-            "proto",
+            ("proto", "proto_text"),
             PROTO,
             {
                 "id": "UInt64",
@@ -174,13 +174,17 @@ message Order {
     ],
 )
 def test_formats_with_a_schema_have_its_types(
-    tmp_path: Path, name: str, key: str, schema: str, expected: dict[str, str]
+    tmp_path: Path, name: str, keys: tuple[str, str], schema: str, expected: dict[str, str]
 ) -> None:
-    file = tmp_path / "schema.proto"
-    file.write_text(schema)
-    config = {key: str(file)} | ({"message": "Order"} if name == "protobuf" else {})
-    found = {each.column: each for each in propose_from([b"any"], name, config).mapping.columns}
-    assert {column: each.type.replace(", 'UTC'", "") for column, each in found.items()} == expected
+    file, text = keys
+    path = tmp_path / "schema.proto"
+    path.write_text(schema)
+    message = {"message": "Order"} if name == "protobuf" else {}
+    for config in ({file: str(path)}, {text: schema}):
+        found = {each.column: each for each in propose_from([b"any"], name, config | message).mapping.columns}
+        assert {column: each.type.replace(", 'UTC'", "") for column, each in found.items()} == expected
+    with pytest.raises(ConfigError, match="not both"):
+        propose_from([b"any"], name, {file: str(path), text: schema} | message)
 
 
 def test_wrong_settings_of_a_format_are_named() -> None:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from gauss.clients.clickhouse.connect import connect
 from gauss.clients.embedded import EmbeddedServer, ensure
+from gauss.config.formats import build_format
 from gauss.contracts.evolution import Change
 from gauss.contracts.table import RowBlock
 from gauss.fleet.mapping.column import Mapping
@@ -81,6 +82,22 @@ def test_each_bad_record_has_its_own_error_and_spoils_no_other() -> None:
 def test_a_text_that_is_no_value_of_its_column_is_not_taken_for_null(kind: str, nullable: bool) -> None:
     found = previewed(mapping(column("a", kind, nullable=nullable)), b'{"a": "no such value"}')
     assert (found[0].error.stage, found[0].error.reason, found[0].error.column) == ("insert", "convert", "a")
+
+
+@pytest.mark.parametrize(
+    ("format_name", "config"),
+    [
+        ("avro", {"schema_text": '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}'}),
+        ("protobuf", {"proto_text": 'syntax = "proto3"; message Order { int64 id = 1; }', "message": "Order"}),
+    ],
+)
+def test_records_become_rows_by_a_schema_that_is_text(format_name: str, config: dict[str, Any]) -> None:
+    record = build_format(format_name, config).encode({"id": 2**60})
+    made = propose_from([record], format_name, config).mapping
+    good, bad = preview(compile_mapping(made, format_name, config, NOWHERE), [record, b"\xff"], [5, 5])
+    assert good.mapped == {"id": 2**60}
+    assert bad.error is not None
+    assert bad.error.stage == "decode"
 
 
 def test_a_number_keeps_every_digit() -> None:

@@ -31,6 +31,7 @@ from gauss.fleet.checks import Checks
 from gauss.fleet.config.clickhouse import ClickHouseConfig
 from gauss.fleet.config.kafka import KafkaConfig
 from gauss.fleet.config.model import faults, validated
+from gauss.fleet.config.stored import kafka_of, kafka_to_store
 from gauss.fleet.fleet_store import FleetStore
 from gauss.fleet.mapping.column import Mapping, MappingColumn
 from gauss.fleet.mapping.preview import PreviewRow
@@ -57,7 +58,7 @@ def routes(store: FleetStore) -> APIRouter:
 
     @router.post("/validate/kafka", summary="As for a pipeline, with a config that is not saved")
     def validate_kafka_inline(body: dict[str, Any]) -> TopicValidation:
-        return topic_validation(validated(KafkaConfig, body))
+        return topic_validation(kafka_of(kafka_to_store(body, None)))
 
     @router.post("/pipelines/{id}/validate/clickhouse", summary="Whether ClickHouse answers and the database exists")
     def validate_clickhouse(id: str) -> Validation:

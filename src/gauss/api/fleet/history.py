@@ -8,9 +8,10 @@ from fastapi import APIRouter, Query, Request
 
 from gauss.api.fleet.access import who
 from gauss.api.fleet.models import AuditShown, DifferenceShown, NewToken, TokenMade, TokenShown, Version, VersionShown
-from gauss.fleet.config.stored import shown
+from gauss.fleet.config.stored import shown, without_secrets
 from gauss.fleet.fleet_store import FleetStore
 from gauss.fleet.store.access import Role, Token
+from gauss.fleet.store.configs import Config, Kind
 from gauss.fleet.store.differences import differences
 from gauss.model.errors import NotFound
 
@@ -30,7 +31,7 @@ def routes(store: FleetStore) -> APIRouter:
     @router.get("/pipelines/{id}/versions/diff", summary="What differs between two versions; secrets are masked")
     def diff(id: str, before: Number, after: Number) -> list[DifferenceShown]:
         _check_version(id, max(before, after))
-        found = differences(store.configs.as_of(id, before), store.configs.as_of(id, after))
+        found = differences(*(_as_of(id, version) for version in (before, after)))
         return [DifferenceShown(**each._asdict()) for each in found]
 
     @router.get("/pipelines/{id}/versions/{version}", summary="All parts of the config at a version, secrets masked")
@@ -41,6 +42,9 @@ def routes(store: FleetStore) -> APIRouter:
     @router.post("/pipelines/{id}/versions/{version}/rollback", summary="Make a version that equals an earlier one")
     def rollback(request: Request, id: str, version: int) -> Version:
         return Version(version=store.configs.rollback(id, version, who(request)))
+
+    def _as_of(id: str, version: int) -> dict[Kind, Config]:
+        return {kind: without_secrets(kind, config) for kind, config in store.configs.as_of(id, version).items()}
 
     def _check_version(id: str, version: int) -> None:
         newest = store.pipelines.get(id).version

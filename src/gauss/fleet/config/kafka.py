@@ -57,8 +57,9 @@ class KafkaConfig(ConfigModel):
     """With `…ssl`: the client's own certificate, as PEM."""
     format: Literal["json", "avro", "protobuf", "msgpack", "csv"] = "json"
     """The format of the records."""
-    format_config: dict[str, Any] = Field(default={})
-    """Settings of the format, such as its schema."""
+    format_config: dict[str, Any] = Field(default={}, repr=False)
+    """Settings of the format, such as its schema as `schema_text` or `proto_text`, or its schema `registry`, whose
+    password is never returned."""
     sasl_password: Annotated[Text, Field(repr=False)] = ""
     """With `sasl_…`. Never returned."""
     tls_key: Annotated[Text, Field(repr=False)] = ""

@@ -8,6 +8,7 @@ from typing import Any
 from gauss.fleet.config.clickhouse import ClickHouseConfig, join_dsn, masked_dsn, same_server, split_dsn
 from gauss.fleet.config.file import PipelineFile, checked_text
 from gauss.fleet.config.filters import FiltersConfig
+from gauss.fleet.config.formats import PASSWORD, check_settings, registry_place, with_password, without_password
 from gauss.fleet.config.kafka import KafkaConfig
 from gauss.fleet.config.model import validated
 from gauss.fleet.mapping.column import Mapping as ColumnMapping
@@ -32,7 +33,17 @@ def kafka_to_store(given: Mapping[str, Any], old: Config | None) -> Config:
                 raise ConfigError(f"{name}: give it again, since the brokers or the user have changed")
     config = validated(KafkaConfig, {**given, **secrets})
     document = {key: value for key, value in config.to_document().items() if key not in secrets}
-    return Config(document, {name: value for name, value in secrets.items() if value})
+    check_settings(config.format, config.format_config)
+    settings, password = without_password(config.format_config)
+    if password is None or password == MASK:
+        sealed = None if old is None else without_secrets(Kind.KAFKA, old)
+        same_registry = sealed and registry_place(sealed.document["formatConfig"]) == registry_place(settings)
+        known = sealed.secrets.get(PASSWORD) if sealed and same_registry else None
+        if password == MASK and known is None:
+            raise ConfigError(f"{PASSWORD}: give it again, since the registry or its user has changed")
+        password = known
+    secrets[PASSWORD] = password or ""
+    return Config({**document, "formatConfig": settings}, {name: value for name, value in secrets.items() if value})
 
 
 def _kafka_place(document: Mapping[str, Any]) -> tuple[list[str], Any]:
@@ -78,11 +89,27 @@ TO_STORE = {
 }
 
 
+def without_secrets(kind: Kind, config: Config) -> Config:
+    """A stored config, without a password of a schema registry that its document may have: they were not sealed by
+    earlier releases."""
+    if kind is not Kind.KAFKA:
+        return config
+    settings, password = without_password(config.document.get("formatConfig", {}))
+    if password is None:
+        return config
+    return config._replace(
+        document={**config.document, "formatConfig": settings}, secrets={**config.secrets, PASSWORD: password}
+    )
+
+
 def shown(kind: Kind, config: Config) -> dict[str, Any]:
     """A config as the API returns it: with a mask for each secret that it has."""
+    config = without_secrets(kind, config)
     document: dict[str, Any] = dict(config.document)
     if kind is Kind.KAFKA:
         document |= {name: MASK if name in config.secrets else "" for name in SECRETS[kind]}
+        mask = MASK if PASSWORD in config.secrets else None
+        document["formatConfig"] = with_password(document["formatConfig"], mask)
     if kind is Kind.CLICKHOUSE and _DSN_PASSWORD in config.secrets:
         document["dsn"] = masked_dsn(document["dsn"], MASK)
     return document
@@ -90,7 +117,9 @@ def shown(kind: Kind, config: Config) -> dict[str, Any]:
 
 def kafka_of(config: Config) -> KafkaConfig:
     """The stored config with its secrets."""
-    return validated(KafkaConfig, {**config.document, **config.secrets})
+    secrets = dict(config.secrets)
+    settings = with_password(config.document["formatConfig"], secrets.pop(PASSWORD, None))
+    return validated(KafkaConfig, {**config.document, **secrets, "formatConfig": settings})
 
 
 def clickhouse_of(config: Config) -> ClickHouseConfig:

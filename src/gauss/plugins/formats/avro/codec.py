@@ -42,13 +42,13 @@ class AvroFormat:
         self._schemas = _Schemas()
         self._most = config.max_decoded_bytes
         self._id: int | None = None
-        text = None
+        text = config.schema_text
         if config.schema_file is not None:
             try:
                 text = config.schema_file.read_text()
             except OSError as error:
                 raise ConfigError(f"schema {config.schema_file} can't be read: {error.strerror}") from error
-        elif self._registry is not None:
+        elif text is None and self._registry is not None:
             newest = self._registry.newest()
             self._id, text = newest.id, newest.text
         self._reader = _Schema(text) if text is not None else None

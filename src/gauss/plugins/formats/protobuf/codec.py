@@ -22,6 +22,8 @@ from gauss.plugins.formats.protobuf.wire import ConfluentWire
 
 _EDGE = 3_000_000_000
 """ptars clamps nanoseconds to an int64: values this near to its ends are decoded again."""
+_TEXT = "record.proto"
+"""What the compiler calls a source that is no file."""
 
 
 class ProtobufFormat:
@@ -147,6 +149,8 @@ def _messages(config: ProtobufConfig, wire: ConfluentWire | None) -> MessageType
         except OSError as error:
             raise ConfigError(f"{config.proto} can't be read: {error.strerror}") from error
         return MessageTypes(compile_proto(text, config.proto.name, [config.proto.parent, *config.import_dirs]))
+    if config.proto_text is not None:
+        return MessageTypes(compile_proto({_TEXT: config.proto_text}, _TEXT, []))
     assert wire is not None
     return wire.newest()
 

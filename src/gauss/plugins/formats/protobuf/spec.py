@@ -19,6 +19,9 @@ class ProtobufConfig(PluginConfig):
     """A compiled file descriptor set: `protoc --include_imports --descriptor_set_out=quote.bin quote.proto`."""
     proto: Path | None = None
     """The `.proto` source, compiled at the start."""
+    proto_text: str | None = None
+    """The `.proto` source itself, instead of a file: for configs that machines without the file use, as in a fleet. It
+    can import the well-known types alone."""
     import_dirs: list[Path] = Field(default=[])
     """Folders to search for imports, besides the folder of the source."""
     message: str
@@ -28,10 +31,13 @@ class ProtobufConfig(PluginConfig):
 
     @model_validator(mode="after")
     def _one_source(self) -> ProtobufConfig:
-        if self.descriptor is not None and self.proto is not None:
-            raise PydanticCustomError("protobuf", "give descriptor or proto, not both", {"key": "proto"})
-        if self.descriptor is None and self.proto is None and self.registry is None:
-            raise PydanticCustomError("protobuf", "protobuf needs descriptor, proto or registry", {"key": "descriptor"})
+        given = [name for name in ("descriptor", "proto", "proto_text") if getattr(self, name) is not None]
+        if len(given) > 1:
+            message = f"give {' or '.join(given)}, not both"
+            raise PydanticCustomError("protobuf", message, {"key": given[-1]})
+        if not given and self.registry is None:
+            message = "protobuf needs descriptor, proto, proto_text or registry"
+            raise PydanticCustomError("protobuf", message, {"key": "descriptor"})
         return self
 
 
