@@ -4,6 +4,7 @@ bodies."""
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response
@@ -11,10 +12,14 @@ from starlette.responses import Response
 from gauss.api import pages
 from gauss.http import errors
 from gauss.http.body import App, BodyReceiver, Message, Receive, Scope, Send, header, too_large
+from gauss.http.errors import Forbidden, Unauthorized
 from gauss.model.errors import GaussError
 
 _STREAMED = re.compile(r"/api/topics/[^/]+/records/?")
 """Routes that stream a body without limits of size and time."""
+SOCKET_CHECK_SECONDS = 5.0
+"""How long an open WebSocket may be used before its token is looked at again."""
+_POLICY_VIOLATION = 1008
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -45,7 +50,7 @@ class Gate:
             if refused is not None:
                 await _deny(scope, receive, send, refused)
                 return
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, self._watched(scope, send))
             return
         streamed = scope["method"] == "POST" and _STREAMED.fullmatch(scope["path"]) is not None
         body = BodyReceiver(scope, receive, _guarded(send), streamed=streamed)
@@ -55,6 +60,23 @@ class Gate:
             await self._app(scope, body.receive, body.send)
         else:
             await self._answer(scope, refused)(scope, body.receive, body.send)
+
+    def _watched(self, scope: Scope, send: Send) -> Send:
+        """Closes a WebSocket before it sends anything more once its token is revoked or its session is over."""
+        checked, is_closed = time.monotonic(), False
+
+        async def sent(message: Message) -> None:
+            nonlocal checked, is_closed
+            if is_closed:
+                return
+            if message["type"] == "websocket.send" and time.monotonic() - checked > SOCKET_CHECK_SECONDS:
+                checked = time.monotonic()
+                if isinstance(await self._refusal(scope), Unauthorized | Forbidden):
+                    is_closed = True
+                    message = {"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": "the session has ended"}
+            await send(message)
+
+        return sent
 
     def _answer(self, scope: Scope, refused: GaussError) -> Response:
         if scope["method"] == "GET" and "text/html" in header(scope, b"accept"):

@@ -7,9 +7,12 @@ from typing import Any
 
 import httpx
 import pytest
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect as connect_socket
+from websockets.typing import Origin
 
 from api.fleet.conftest import Fleet
+from gauss.api import gate
 from gauss.api.fleet import checking, drafts, files, history, observing, overview, pipelines, running, sessions
 from gauss.api.fleet.app import create_fleet_app
 from gauss.api.fleet.overview import FleetFigures
@@ -138,6 +141,27 @@ def test_events_tell_what_changes(fleet: Fleet) -> None:
         assert (shown["id"], shown["observed"]) == (made["id"], "stopped")
         client.delete(f"/api/pipelines/{made['id']}")
         assert json.loads(socket.recv(timeout=20))["deleted"] == [made["id"]]
+
+
+def test_a_socket_ends_with_its_token(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "SOCKET_CHECK_SECONDS", 0.0)
+    token, text = fleet.store.tokens.create("ann", Role.VIEWER, "me")
+    url = fleet.url.replace("http", "ws", 1) + "/api/events"
+    with fleet.client() as client, httpx.Client(base_url=fleet.url) as browser:
+        assert sign_in(browser, token=text).status_code == 200
+        cookie = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
+        headers = {"Cookie": cookie}
+        with (
+            connect_socket(f"{url}?token={text}") as named,
+            connect_socket(url, additional_headers=headers, origin=Origin(fleet.url)) as signed_in,
+        ):
+            for socket in (named, signed_in):
+                assert json.loads(socket.recv(timeout=20))["pipelines"] == []
+            fleet.store.tokens.revoke(token.id, "me")
+            client.post("/api/pipelines", json={"name": "secret"})
+            for socket in (named, signed_in):
+                with pytest.raises(ConnectionClosed, match="1008"):
+                    socket.recv(timeout=20)
 
 
 def test_metrics_count_slots_and_pipelines(fleet: Fleet) -> None:
