@@ -53,6 +53,7 @@ def command(
     from gauss.api.fleet.served import Served
     from gauss.api.fleet.sessions import Sessions
     from gauss.fleet.fleet_store import FleetStore, store_address
+    from gauss.fleet.retention import Retention
     from gauss.fleet.store.sealing import key_file as named_key_file
     from gauss.fleet.worker.child import worker_beside
     from gauss.http.server import ApiServer, listen, url_of
@@ -63,6 +64,7 @@ def command(
         address = data_dir.absolute() / "fleet.db" if store is None else store_address(store)
         key = named_key_file(key_file)
         opened = stack.enter_context(closing(FleetStore(address, key)))
+        stack.enter_context(Retention(opened))
         sessions = Sessions(opened)
         server = ApiServer(listen(host, port), lambda: _app(opened, sessions, data_dir.absolute()))
         server.start()

@@ -17,6 +17,7 @@ from gauss.fleet.store.migrations import migrate
 from gauss.fleet.store.pipelines import Pipelines
 from gauss.fleet.store.schema import KEY_CHECK
 from gauss.fleet.store.sealing import Seal, read_key
+from gauss.fleet.store.takeovers import Takeovers
 from gauss.fleet.store.time_limit import limit_transactions
 from gauss.fleet.store.workers import Workers
 from gauss.model.errors import ConfigError, StorageError
@@ -41,6 +42,7 @@ class FleetStore:
         self.pipelines = Pipelines(self.database)
         self.configs = Configs(self.database, self.seal)
         self.leases = SlotLeases(self.database)
+        self.takeovers = Takeovers(self.database)
         self.claims = PartitionClaims(self.database)
         self.letters = DeadLetters(self.database)
         self.workers = Workers(self.database)

@@ -6,14 +6,16 @@ import base64
 from typing import Any
 
 import httpx
+import pytest
 
 from api.fleet.conftest import Fleet
 from gauss.fleet.leases.claims import End, Intent
 from gauss.fleet.leases.owner import Owner
 from gauss.fleet.replay import MOST_LETTERS
+from gauss.fleet.store import letter_totals
 from gauss.fleet.store import letters as stored_letters
 from gauss.fleet.store.access import Role
-from gauss.fleet.store.letters import DeadLetter, Origin
+from gauss.fleet.store.letters import EXCERPT_BYTES, DeadLetter, Origin
 
 
 def add_letters(fleet: Fleet, pipeline: str, *records: bytes | None) -> None:
@@ -24,14 +26,17 @@ def add_letters(fleet: Fleet, pipeline: str, *records: bytes | None) -> None:
 
 
 def test_letters_are_listed_edited_and_discarded(fleet: Fleet, api: httpx.Client, pipeline: str) -> None:
-    add_letters(fleet, pipeline, b"{bad", b"\xff\x00", None)
+    add_letters(fleet, pipeline, b"{bad" + b"x" * 5_000, b"\xff\x00", None)
     path = f"{pipeline}/dead-letters"
     tombstone, binary, text = api.get(path).json()
-    assert (tombstone["text"], tombstone["base64"]) == (None, None)
-    assert base64.b64decode(binary["base64"]) == b"\xff\x00"
-    assert (text["text"], text["partition"], text["offset"], text["edited"]) == ("{bad", 3, 0, None)
+    assert (tombstone["text"], tombstone["size"], binary["size"], text["size"]) == (None, 0, 2, 5_004)
+    assert (len(text["text"]), text["partition"], text["offset"], text["edited"]) == (EXCERPT_BYTES, 3, 0, None)
+    assert api.get(f"{path}/7/2").json()["base64"] is None
+    assert base64.b64decode(api.get(f"{path}/7/1").json()["base64"]) == b"\xff\x00"
+    assert api.get(f"{path}/7/0").json()["text"] == "{bad" + "x" * 5_000
+    assert api.get(f"{path}/7/9").status_code == 404
     edited = api.put(f"{path}/7/0", json={"text": "{}"}).json()
-    assert (edited["text"], edited["edited"], edited["editedBy"]) == ("{bad", "{}", "admin")
+    assert (edited["text"][:4], edited["edited"], edited["editedBy"]) == ("{bad", "{}", "admin")
     assert api.put(f"{path}/7/0", json={"base64": "AAE="}).json()["edited"] == "\x00\x01"
     assert api.put(f"{path}/7/0", json={}).json()["edited"] is None
     assert api.post(f"{path}/discard", json=[{"inc": 7, "offset": 0}, {"inc": 7, "offset": 9}]).json() == {
@@ -40,6 +45,21 @@ def test_letters_are_listed_edited_and_discarded(fleet: Fleet, api: httpx.Client
     assert [each["offset"] for each in api.get(path).json()] == [2, 1]
     actions = [each["action"] for each in api.get("/api/audit").json()]
     assert actions[:2] == ["letters.discard", "letter.edit"]
+
+
+def test_the_status_tells_that_letters_are_no_longer_kept(
+    fleet: Fleet, api: httpx.Client, pipeline: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (stored_letters, letter_totals):
+        monkeypatch.setattr(module, "MOST_LETTERS", 2)
+    add_letters(fleet, pipeline, b"a", b"b", b"c")
+    seen = api.get(f"{pipeline}/status").json()
+    assert (seen["lettersKept"], seen["lettersDropped"], seen["lettersExpired"]) == (2, 1, 0)
+    assert seen["alert"] == "there is no room for more than its 2 dead letters: later ones are only counted"
+    assert api.get("/api/overview").json()["pipelines"][pipeline.rpartition("/")[2]]["lettersDropped"] == 1
+    api.post(f"{pipeline}/dead-letters/discard", json=[{"inc": 7, "offset": 0}])
+    seen = api.get(f"{pipeline}/status").json()
+    assert (seen["lettersKept"], seen["lettersDropped"], seen["alert"]) == (1, 1, "")
 
 
 WRONG: tuple[tuple[str, Any, int], ...] = (
@@ -104,3 +124,16 @@ def test_the_limit_of_the_alert_is_a_share(api: httpx.Client, pipeline: str) -> 
     for ratio, code in ((-0.1, 422), (1.1, 422), ("many", 422), (0, 200), (1, 200), (0.25, 200)):
         assert api.put(pipeline, json={"name": "o", "alertRatio": ratio}).status_code == code
         assert api.put(pipeline, json={"name": "p"}).json()["alertRatio"] == (ratio if code == 200 else 0.05)
+
+
+def test_takeovers_tell_who_held_a_slot(fleet: Fleet, api: httpx.Client, pipeline: str) -> None:
+    api.post(f"{pipeline}/start")
+    for worker in ("a", "b"):
+        leases = fleet.store.leases.acquire(worker, [(pipeline.rpartition("/")[2], 0)], 60_000)
+        if worker == "a":
+            fleet.store.leases.release(worker, leases)
+    first, second = api.get(f"{pipeline}/takeovers").json()
+    assert (first["workerId"], first["epoch"], second["workerId"], second["epoch"]) == ("a", 1, "b", 2)
+    assert first["beganAt"] <= first["endedAt"] <= second["beganAt"]
+    assert second["endedAt"] is None
+    assert api.get(f"{pipeline}/takeovers", params={"seconds": 0}).status_code == 422

@@ -33,6 +33,11 @@ DATA = {
         "INSERT INTO audit (at, who, action, pipeline_id, detail) VALUES (10, 'me', 'pipeline.start', 'p', '{}')",
     ),
     5: ("UPDATE claims SET insert_ms = 3",),
+    6: (
+        "INSERT INTO dead_letters SELECT pipeline_id, inc, 61, topic, partition, stage, reason, 'c', 'd', data, 1, 2,"
+        " NULL, NULL FROM dead_letters",
+    ),
+    7: (),
 }
 """By version: what a store of that version may hold."""
 
@@ -61,7 +66,12 @@ def test_a_store_of_every_version_keeps_its_data_when_it_is_migrated(
         assert [lease.epoch for lease in taken] == [5 if version >= 2 else 1]
     if version >= 3:
         assert [(each.next_offset, each.epoch) for each in store.claims.list("p")] == [(70, 2)]
-        assert [each.letter.offset for each in store.letters.list("p")] == [60]
+        offsets = [each.letter.offset for each in store.letters.list("p")]
+        assert offsets == ([61, 60] if version >= 6 else [60])
+        assert store.letters.totals()["p"].kept == len(offsets)
+    if version >= 2:
+        slots = [(each.epoch, each.worker_id, each.ended_at) for each in store.takeovers.list("p", 60_000)]
+        assert slots == [(5, "w2", None)]
     if version >= 5:
         assert [each.insert_ms for each in store.claims.list("p")] == [3]
     if version >= 4:

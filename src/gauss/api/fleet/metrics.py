@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gauss.api.fleet.statuses import NO_LETTERS, status_of
 from gauss.fleet.fleet_store import FleetStore
 from gauss.fleet.leases.claims import ClaimShown
-from gauss.fleet.status import by_pipeline, lag_seconds, status
+from gauss.fleet.status import by_pipeline, lag_seconds
 
 OBSERVED = ("stopped", "stopping", "starting", "running", "degraded", "failing")
 Value = Callable[[ClaimShown], float]
@@ -32,7 +33,7 @@ def fleet_metrics(store: FleetStore) -> list[dict[str, Any]]:
     """Counters and gauges of all pipelines."""
     found: list[dict[str, Any]] = []
     held, claims, workers = by_pipeline(store.leases.assignments()), store.claims.all(), store.workers.list()
-    acquired = store.leases.acquisitions()
+    acquired, letters = store.leases.acquisitions(), store.letters.totals()
 
     def add(name: str, kind: str, help_text: str, value: float, **labels: str) -> None:
         found.append({"name": f"gauss_fleet_{name}", "type": kind, "help": help_text, "labels": labels, "value": value})
@@ -44,14 +45,20 @@ def fleet_metrics(store: FleetStore) -> list[dict[str, Any]]:
         label = {"pipeline": each.name, "pipeline_id": each.id}
         mine, slots = claims.get(each.id, []), held.get(each.id, [])
         wanted = each.replicas if each.desired == "started" else 0
-        seen = status(each, slots, mine, workers)
+        totals = letters.get(each.id, NO_LETTERS)
+        seen = status_of(each, slots, mine, workers, totals)
+        ratio, alert = seen["dead_ratio"], int(bool(seen["alert"]))
         add("slots_desired", "gauge", "Replicas that are wanted", wanted, **label)
         add("slots_held", "gauge", "Slots that workers hold", len(slots), **label)
         add("slots_acquired_total", "counter", "Slots that workers acquired", acquired.get(each.id, 0), **label)
         for name in OBSERVED:
-            add("state", "gauge", "1 for the state that is observed", int(seen.observed == name), **label, state=name)
-        add("dead_letter_ratio", "gauge", "Share of recent records that became dead letters", seen.dead_ratio, **label)
-        add("alert", "gauge", "1 if the share of dead letters is above its limit", int(bool(seen.alert)), **label)
+            is_seen = int(seen["observed"] == name)
+            add("state", "gauge", "1 for the state that is observed", is_seen, **label, state=name)
+        add("dead_letter_ratio", "gauge", "Share of recent records that became dead letters", ratio, **label)
+        add("alert", "gauge", "1 if somebody should look at its dead letters", alert, **label)
+        add("dead_letters_kept", "gauge", "Dead letters in the store", totals.kept, **label)
+        add("dead_letters_dropped_total", "counter", "Dead letters without room", totals.dropped, **label)
+        add("dead_letters_expired_total", "counter", "Dead letters removed as old", totals.expired, **label)
         for one in mine:
             place = {**label, "topic": one.topic, "partition": str(one.partition)}
             for name, kind, help_text, value in PARTITIONS:

@@ -75,6 +75,12 @@ class StatusShown(Body):
     """The share of recent records that became dead letters."""
     alert: str
     """Empty, or what somebody should look at."""
+    letters_kept: int
+    """Dead letters that can be replayed."""
+    letters_dropped: int
+    """Dead letters that came while there was no room for more: they are counted alone."""
+    letters_expired: int
+    """Dead letters that were removed because they were old."""
 
 
 class AssignmentShown(Body):
@@ -118,7 +124,9 @@ class WorkerShown(Body):
     slots: list[WorkerSlot]
 
 
-class LetterShown(Body):
+class LetterExcerpt(Body):
+    """A dead letter in a list."""
+
     inc: int
     topic: str
     partition: int
@@ -128,14 +136,32 @@ class LetterShown(Body):
     column: str
     detail: str
     text: str | None
-    """The record as text; null for a tombstone."""
-    base64: str | None
-    """The record as it was."""
+    """The beginning of the record as text; null for a tombstone."""
+    size: int
+    """Bytes of the record."""
     ts_ms: int
     at: int
     edited: str | None
-    """What is replayed instead, as text."""
+    """The beginning of what is replayed instead, as text."""
     edited_by: str | None
+
+
+class LetterShown(LetterExcerpt):
+    """A dead letter with its whole record."""
+
+    base64: str | None
+    """The record as it was."""
+
+
+class TakeoverShown(Body):
+    """A slot in the hands of one worker."""
+
+    slot: int
+    epoch: int
+    worker_id: str
+    began_at: int
+    ended_at: int | None
+    """When the slot was released or the lease ended; null if it is held."""
 
 
 class LetterPlace(Body):

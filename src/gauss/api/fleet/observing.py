@@ -16,8 +16,9 @@ from starlette.concurrency import run_in_threadpool
 from gauss.api import pages
 from gauss.api.fleet.metrics import fleet_metrics
 from gauss.api.fleet.models import StatusShown
+from gauss.api.fleet.statuses import NO_LETTERS, status_of
 from gauss.fleet.fleet_store import FleetStore
-from gauss.fleet.status import by_pipeline, status
+from gauss.fleet.status import by_pipeline
 from gauss.http.metrics import TEXT, render
 from gauss.model.errors import GaussError
 
@@ -88,8 +89,10 @@ async def _waits(socket: WebSocket) -> bool:
 def statuses(store: FleetStore) -> dict[str, dict[str, Any]]:
     """The status of all pipelines by id."""
     held, workers, claims = by_pipeline(store.leases.assignments()), store.workers.list(), store.claims.all()
+    letters = store.letters.totals()
     found = {}
     for each in store.pipelines.list():
-        seen = StatusShown(**status(each, held.get(each.id, []), claims.get(each.id, []), workers)._asdict())
+        known = held.get(each.id, []), claims.get(each.id, []), workers, letters.get(each.id, NO_LETTERS)
+        seen = StatusShown(**status_of(each, *known))
         found[each.id] = {"id": each.id, "name": each.name, "replicas": each.replicas, **seen.model_dump(by_alias=True)}
     return found

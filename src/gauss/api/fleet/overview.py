@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from fastapi import APIRouter
 
 from gauss.api.fleet.models import Body, StatusShown
+from gauss.api.fleet.statuses import NO_LETTERS, status_of
 from gauss.fleet.fleet_store import FleetStore
 from gauss.fleet.leases.claims import ClaimShown
-from gauss.fleet.status import by_pipeline, status
+from gauss.fleet.status import by_pipeline
 from gauss.fleet.store.configs import Kind
 from gauss.fleet.store.pipelines import Pipeline
 
@@ -101,11 +102,11 @@ class FleetFigures:
     def _shown(self, now: float) -> FleetShown:
         store = self._store
         held, claims, workers = by_pipeline(store.leases.assignments()), store.claims.all(), store.workers.list()
-        pipelines = store.pipelines.list()
+        pipelines, letters = store.pipelines.list(), store.letters.totals()
         rows = {}
         for each in pipelines:
             mine, slots = claims.get(each.id, []), held.get(each.id, [])
-            found = status(each, slots, mine, workers)._asdict()
+            found = status_of(each, slots, mine, workers, letters.get(each.id, NO_LETTERS))
             known = {name: getattr(each, name) for name in ("id", "name", "version", "replicas", "is_file")}
             topic, table = self._ends_of(each)
             rates = self._rates_of(each.id, mine, now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 
@@ -12,20 +12,24 @@ from gauss.api.fleet.models import (
     AssignmentShown,
     ClaimBody,
     LetterEdit,
+    LetterExcerpt,
     LetterPlace,
     LetterShown,
     ReplayedShown,
     StatusShown,
+    TakeoverShown,
     WorkerShown,
     WorkerSlot,
 )
+from gauss.api.fleet.statuses import NO_LETTERS, status_of
 from gauss.fleet.fleet_store import FleetStore
 from gauss.fleet.replay import MOST_LETTERS, replay
-from gauss.fleet.status import lag_seconds, status
-from gauss.fleet.store.letters import Place, StoredLetter
-from gauss.model.errors import ConfigError
+from gauss.fleet.status import lag_seconds
+from gauss.fleet.store.letters import EXCERPT_BYTES, Place, StoredLetter
+from gauss.model.errors import ConfigError, NotFound
 
 Number = Annotated[int, Path(ge=0, lt=2**63)]
+Seconds = Annotated[int, Query(ge=1, le=86_400, description="how far back")]
 Limit = Annotated[int, Query(ge=1, le=1_000, description="maximum number")]
 
 
@@ -36,7 +40,8 @@ def routes(store: FleetStore) -> APIRouter:
     def one_status(id: str) -> StatusShown:
         pipeline = store.pipelines.get(id)
         held, claims = store.leases.assignments(id), store.claims.list(id)
-        return StatusShown(**status(pipeline, held, claims, store.workers.list())._asdict())
+        letters = store.letters.totals().get(id, NO_LETTERS)
+        return StatusShown(**status_of(pipeline, held, claims, store.workers.list(), letters))
 
     @router.get("/pipelines/{id}/assignments", summary="The live leases of a pipeline")
     def assignments(id: str) -> list[AssignmentShown]:
@@ -45,6 +50,11 @@ def routes(store: FleetStore) -> APIRouter:
         return [
             AssignmentShown(**{name: getattr(each, name) for name in names}) for each in store.leases.assignments(id)
         ]
+
+    @router.get("/pipelines/{id}/takeovers", summary="Who held the slots of a pipeline, by slot and epoch")
+    def takeovers(id: str, seconds: Seconds = 3_600) -> list[TakeoverShown]:
+        store.pipelines.get(id)
+        return [TakeoverShown(**each._asdict()) for each in store.takeovers.list(id, seconds * 1_000)]
 
     @router.get("/pipelines/{id}/claims", summary="The partitions that workers read, and how far")
     def claims(id: str) -> list[ClaimBody]:
@@ -66,10 +76,21 @@ def routes(store: FleetStore) -> APIRouter:
             if each.worker_id is not None
         ]
 
-    @router.get("/pipelines/{id}/dead-letters", summary="The newest dead letters of a pipeline")
-    def letters(id: str, limit: Limit = 100, reason: str | None = None) -> list[LetterShown]:
+    @router.get(
+        "/pipelines/{id}/dead-letters",
+        summary=f"The newest dead letters of a pipeline, with the first {EXCERPT_BYTES} bytes of each",
+    )
+    def letters(id: str, limit: Limit = 100, reason: str | None = None) -> list[LetterExcerpt]:
         store.pipelines.get(id)
-        return [_letter(each) for each in store.letters.list(id, limit=limit, reason=reason)]
+        return [LetterExcerpt(**_excerpt(each)) for each in store.letters.list(id, limit=limit, reason=reason)]
+
+    @router.get("/pipelines/{id}/dead-letters/{inc}/{offset}", summary="One dead letter with its whole record")
+    def letter(id: str, inc: Number, offset: Number) -> LetterShown:
+        store.pipelines.get(id)
+        found = store.letters.at(id, [(inc, offset)])
+        if not found:
+            raise NotFound(f"no dead letter at offset {offset}", hint="it was replayed or discarded, or it was old")
+        return _letter(found[0])
 
     @router.put("/pipelines/{id}/dead-letters/{inc}/{offset}", summary="Correct a dead letter before it is replayed")
     def edit(request: Request, id: str, inc: Number, offset: Number, body: LetterEdit) -> LetterShown:
@@ -135,18 +156,18 @@ def _bytes(body: LetterEdit) -> bytes | None:
 
 
 def _letter(stored: StoredLetter) -> LetterShown:
+    data = stored.letter.data
+    return LetterShown(**_excerpt(stored), base64=None if data is None else base64.b64encode(data).decode())
+
+
+def _excerpt(stored: StoredLetter) -> dict[str, Any]:
     letter, data = stored.letter, stored.letter.data
-    return LetterShown(
+    return {
         **stored.origin._asdict(),
-        offset=letter.offset,
-        stage=letter.stage,
-        reason=letter.reason,
-        column=letter.column,
-        detail=letter.detail,
-        text=None if data is None else data.decode(errors="replace"),
-        base64=None if data is None else base64.b64encode(data).decode(),
-        ts_ms=letter.ts_ms,
-        at=stored.at,
-        edited=None if stored.edited is None else stored.edited.decode(errors="replace"),
-        edited_by=stored.edited_by,
-    )
+        **{name: getattr(letter, name) for name in ("offset", "stage", "reason", "column", "detail", "ts_ms")},
+        "text": None if data is None else data.decode(errors="replace"),
+        "size": stored.size,
+        "at": stored.at,
+        "edited": None if stored.edited is None else stored.edited.decode(errors="replace"),
+        "edited_by": stored.edited_by,
+    }

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 import sqlalchemy as sa
 
 from gauss.clients.database import Database
+from gauss.fleet.store import takeovers
 from gauss.fleet.store.clock import now_ms
 from gauss.fleet.store.schema import FILES, LEASES, PIPELINES, STATE
 
@@ -90,15 +91,17 @@ class SlotLeases:
         taken = []
         for some in _parts(slots):
             free = (
-                sa.select(LEASES.c.pipeline_id, LEASES.c.slot)
+                sa.select(*_LEASE)
                 .join(STATE, STATE.c.pipeline_id == LEASES.c.pipeline_id)
                 .where(_SLOT.in_(some), _FREE, _WANTED)
                 .order_by(LEASES.c.pipeline_id, LEASES.c.slot)
                 .with_for_update(of=LEASES, skip_locked=True)
             )
             with self._database.transaction() as connection:
-                if not (locked := [(row.pipeline_id, row.slot) for row in connection.execute(free)]):
+                before = [SlotLease(*row) for row in connection.execute(free)]
+                if not (locked := [lease[:2] for lease in before]):
                     continue
+                takeovers.end(connection, before)
                 update = LEASES.update().where(_SLOT.in_(locked), _FREE).values(
                     worker_id=worker_id,
                     lease_until=now_ms() + ttl_ms,
@@ -107,7 +110,9 @@ class SlotLeases:
                     state="starting",
                     reason="",
                 )  # fmt: skip
-                taken += [SlotLease(*row) for row in connection.execute(update.returning(*_LEASE))]
+                found = [SlotLease(*row) for row in connection.execute(update.returning(*_LEASE))]
+                takeovers.begin(connection, worker_id, found)
+                taken += found
         return taken
 
     def renew(self, worker_id: str, leases: Iterable[SlotLease], ttl_ms: int) -> set[SlotLease]:
@@ -133,7 +138,9 @@ class SlotLeases:
             values = {"worker_id": None, "lease_until": now_ms(), "state": "", "reason": ""}
             with self._database.transaction() as connection:
                 update = LEASES.update().where(*mine).values(**values).returning(*_LEASE)
-                freed.update(SlotLease(*row) for row in connection.execute(update))
+                gone = [SlotLease(*row) for row in connection.execute(update)]
+                takeovers.end(connection, gone)
+                freed.update(gone)
         return freed
 
     def report(self, worker_id: str, lease: SlotLease, state: str, reason: str) -> bool:

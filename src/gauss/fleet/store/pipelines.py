@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from gauss.clients.database import Database
 from gauss.fleet.store import audit
 from gauss.fleet.store.clock import now_ms
-from gauss.fleet.store.schema import FILES, LEASES, PIPELINES, STATE
+from gauss.fleet.store.parts import remove_in_parts
+from gauss.fleet.store.schema import CONFIG_VERSIONS, DEAD_LETTERS, FILES, LEASES, PIPELINES, STATE, TAKEOVERS
 from gauss.model.errors import ConfigError, NotFound
 
 MOST_REPLICAS = 1000
@@ -85,11 +86,15 @@ class Pipelines:
 
     def delete(self, pipeline_id: str, who: str) -> None:
         """Deletes a pipeline with all that belongs to it. Workers that hold its slots lose them at their next renewal,
-        and can no longer commit."""
+        and can no longer commit. What there may be much of goes first, so that the rest takes no time."""
+        self.get(pipeline_id)
+        for table in (DEAD_LETTERS, CONFIG_VERSIONS):
+            remove_in_parts(self._database, table, table.c.pipeline_id == pipeline_id)
         with self._database.transaction() as connection:
             found = _get(connection, pipeline_id)
             if not connection.execute(PIPELINES.delete().where(PIPELINES.c.id == pipeline_id)).rowcount:
                 raise _missing(pipeline_id)
+            connection.execute(TAKEOVERS.delete().where(TAKEOVERS.c.pipeline_id == pipeline_id))
             audit.record(connection, who, "pipeline.delete", pipeline_id, name=found.name)
 
     def change_state(

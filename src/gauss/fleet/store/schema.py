@@ -120,6 +120,23 @@ DEAD_LETTERS = sa.Table(
     sa.Column("edited", sa.LargeBinary),
     sa.Column("edited_by", sa.Text),
 )  # fmt: skip
+LETTER_TOTALS = sa.Table(
+    "letter_totals", SCHEMA,
+    sa.Column("pipeline_id", sa.Text, primary_key=True),
+    sa.Column("kept", sa.BigInteger),
+    sa.Column("bytes", sa.BigInteger),
+    sa.Column("dropped", sa.BigInteger),
+    sa.Column("expired", sa.BigInteger),
+)  # fmt: skip
+TAKEOVERS = sa.Table(
+    "takeovers", SCHEMA,
+    sa.Column("pipeline_id", sa.Text, primary_key=True),
+    sa.Column("slot", sa.BigInteger, primary_key=True),
+    sa.Column("epoch", sa.BigInteger, primary_key=True),
+    sa.Column("worker_id", sa.Text),
+    sa.Column("began_at", sa.BigInteger),
+    sa.Column("ended_at", sa.BigInteger),
+)  # fmt: skip
 TOKENS = sa.Table(
     "tokens", SCHEMA,
     sa.Column("id", sa.Text, primary_key=True),

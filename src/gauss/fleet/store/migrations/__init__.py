@@ -15,6 +15,8 @@ from gauss.fleet.store.migrations import (
     m0004_access,
     m0005_observed,
     m0006_files,
+    m0007_letters,
+    m0008_takeovers,
 )
 from gauss.model.errors import ConfigError
 
@@ -25,6 +27,8 @@ MIGRATIONS: tuple[ModuleType, ...] = (
     m0004_access,
     m0005_observed,
     m0006_files,
+    m0007_letters,
+    m0008_takeovers,
 )
 """Version N is what the first N of them make. A released one is never changed."""
 _LOCK = 0x67617573
