@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,13 +16,13 @@ from gauss.clients.clickhouse.write import query_arrow
 from gauss.clients.kafka.admin import Admin
 from gauss.contracts.evolution import Change, Difference
 from gauss.fleet.config.clickhouse import ClickHouseConfig
-from gauss.fleet.config.filters import RecordFilter
+from gauss.fleet.config.filters import FiltersConfig, RecordFilter
 from gauss.fleet.config.kafka import KafkaConfig
 from gauss.fleet.config.stored import clickhouse_of, kafka_of
 from gauss.fleet.fleet_store import FleetStore
 from gauss.fleet.mapping.column import Mapping
 from gauss.fleet.mapping.compile import TableName, compile_mapping, create_statement
-from gauss.fleet.mapping.preview import PreviewRow, preview
+from gauss.fleet.mapping.preview import PreviewRow, RowFault, preview
 from gauss.fleet.mapping.proposal import Proposal
 from gauss.fleet.mapping.samples import propose_from
 from gauss.fleet.sampling import Sample, sample
@@ -89,12 +90,27 @@ class Checks:
         data = [each.data for each in self.samples(pipeline_id, limit, start)]
         return propose_from(data, kafka.format, kafka.format_config)
 
-    def preview(self, pipeline_id: str, limit: int, start: str | int) -> list[tuple[Sample, PreviewRow]]:
-        """Samples beside their rows."""
+    def preview(self, pipeline_id: str, limit: int, start: str | int) -> list[tuple[Sample, bool | None, PreviewRow]]:
+        """Samples, whether the filter keeps each (None without one), and the rows of those that it keeps."""
         table = self.table(pipeline_id)
         samples = self.samples(pipeline_id, limit, start)
-        rows = preview(table, [each.data for each in samples], [each.ts_ms for each in samples])
-        return list(zip(samples, rows, strict=True))
+        data = [each.data for each in samples]
+        rows = preview(table, data, [each.ts_ms for each in samples])
+        filters = self._filters(pipeline_id)
+        if not filters.enabled:
+            return [(each, None, row) for each, row in zip(samples, rows, strict=True)]
+        kafka = self.kafka(pipeline_id)
+        judged = judge(RecordFilter(filters.expression, kafka.format, kafka.format_config), data)
+        found = []
+        for each, row, verdict in zip(samples, rows, judged, strict=True):
+            is_judged = each.data is not None and verdict is not True
+            left_out = PreviewRow(row.raw, None, verdict if isinstance(verdict, RowFault) else None)
+            found.append((each, verdict if isinstance(verdict, bool) else None, left_out if is_judged else row))
+        return found
+
+    def _filters(self, pipeline_id: str) -> FiltersConfig:
+        found = self._store.configs.get(pipeline_id, Kind.FILTERS)
+        return FiltersConfig() if found is None else FiltersConfig.model_validate(found.document)
 
     def evaluate(self, pipeline_id: str, expression: str, given: Any) -> bool:
         """Whether a filter keeps a record, given as an object or as text. Raises ConfigError if it can't judge it."""
@@ -113,6 +129,18 @@ class Checks:
         if judged.bad:
             raise ConfigError(f"the record can't be judged: {judged.bad[0][2]}", hint="correct one of them")
         return judged.keep[0]
+
+
+def judge(filter_: RecordFilter, data: Sequence[bytes | None]) -> list[bool | RowFault | None]:
+    """What a filter says of each record: whether it keeps it, or why it can't judge it. None for a tombstone, which it
+    does not see."""
+    found: list[bool | RowFault | None] = [None] * len(data)
+    places = [index for index, each in enumerate(data) if each is not None]
+    judged = filter_.judge(pa.array([data[index] for index in places], pa.binary()))
+    bad = {index: RowFault("filter", reason, "", detail) for index, reason, detail in judged.bad}
+    for number, index in enumerate(places):
+        found[index] = bad.get(number, judged.keep[number])
+    return found
 
 
 def table_of(kafka: KafkaConfig, clickhouse: ClickHouseConfig, mapping: Mapping, name: str = "") -> MappedTable:

@@ -59,6 +59,11 @@ def test_a_mapping_is_sampled_previewed_and_its_table_made(api: httpx.Client, co
     assert {each["order_price"] for each in good} == {f"{number}.50" for number in range(ROWS)}
     bad = {each["raw"]: each["error"]["reason"] for each in rows if each["error"] is not None}
     assert set(bad.values()) == {"bad_json", "wrong_type"}
+    api.put(f"{configured}/filters-config", json={"enabled": True, "expression": ".id >= 10"})
+    rows = api.get(f"{configured}/preview", params={"limit": 1_000, "from": "beginning"}).json()
+    assert sorted(each["mapped"]["id"] for each in rows if each["kept"]) == list(range(10, ROWS))
+    assert [(each["mapped"], each["error"]) for each in rows if each["kept"] is False] == [(None, None)] * 10
+    assert [(each["mapped"], each["error"]["stage"]) for each in rows if each["kept"] is None] == [(None, "filter")] * 2
 
     missing = api.post(f"{configured}/validate/clickhouse-table", json={}).json()
     assert (missing["ok"], missing["exists"]) == (True, False)

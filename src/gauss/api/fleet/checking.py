@@ -102,9 +102,9 @@ def routes(store: FleetStore) -> APIRouter:
         document = found.mapping.model_dump(mode="json", by_alias=True)
         return {"mapping": document, "ttl": found.ttl, "ignored": list(found.ignored)}
 
-    @router.get("/pipelines/{id}/preview", summary="Records of the topic, and the rows that the mapping makes of them")
+    @router.get("/pipelines/{id}/preview", summary="Records of the topic, what the filter says of them, and their rows")
     def preview(id: str, limit: SampleLimit = 20, start: From = "end") -> list[PreviewShown]:
-        return [preview_shown(sample, row) for sample, row in asked.preview(id, limit, start_of(start))]
+        return [preview_shown(sample, row, kept) for sample, kept, row in asked.preview(id, limit, start_of(start))]
 
     @router.post("/pipelines/{id}/filters-eval", summary="Whether a filter keeps a record")
     def evaluate(id: str, body: FilterQuestion) -> FilterAnswer:
@@ -180,12 +180,13 @@ def _inferred(column: MappingColumn) -> InferredColumn:
     return InferredColumn(**column.model_dump())
 
 
-def preview_shown(sample: Sample, row: PreviewRow) -> PreviewShown:
+def preview_shown(sample: Sample, row: PreviewRow, kept: bool | None) -> PreviewShown:
     """A record beside its row, as JSON types."""
     return PreviewShown(
         partition=sample.partition,
         offset=sample.offset,
         raw=None if row.raw is None else row.raw.decode(errors="replace"),
+        kept=kept,
         mapped=None if row.mapped is None else {name: _plain(value) for name, value in row.mapped.items()},
         error=None if row.error is None else PreviewFault(**row.error._asdict()),
     )

@@ -6,7 +6,6 @@ import threading
 import time
 from typing import Annotated, Any
 
-import pyarrow as pa
 from fastapi import APIRouter
 from pydantic import Field
 
@@ -50,13 +49,6 @@ class DraftQuestion(Body):
     """Whether the topic is read anew. Else samples of the last minute serve."""
 
 
-class DraftRow(PreviewShown):
-    """`raw` is the record as JSON if its format is no text."""
-
-    kept: bool | None
-    """Whether the filter keeps the record; null without a filter, and for a record that it can't judge."""
-
-
 class SampleFault(Body):
     row: int
     """The index of the record in `rows`."""
@@ -82,7 +74,8 @@ class ColumnFault(Body):
 
 
 class DraftShown(Body):
-    rows: list[DraftRow]
+    rows: list[PreviewShown]
+    """`raw` is the record as JSON if its format is no text."""
     ddl: str
     """The CREATE TABLE statement of the mapping; empty without one."""
     columns: list[ColumnFault]
@@ -181,7 +174,7 @@ def _draft(body: DraftQuestion, samples: list[Sample], kafka: KafkaConfig, click
     judged, error = _judged(body.filter, data, kafka)
     texts = _texts(data, kafka)
     shown = [
-        DraftRow(**preview_shown(sample, row).model_dump() | text, kept=keep)
+        preview_shown(sample, row, keep).model_copy(update=text)
         for sample, row, text, keep in zip(samples, rows, texts, judged, strict=True)
     ]
     return DraftShown(rows=shown, ddl=ddl, columns=[_shown(each) for each in fits], filter_error=error)
@@ -197,19 +190,14 @@ def _texts(data: list[bytes | None], kafka: KafkaConfig) -> list[dict[str, str]]
 
 def _judged(expression: str, data: list[bytes | None], kafka: KafkaConfig) -> tuple[list[bool | None], str]:
     """What a filter says of each record, and why it can't be used."""
-    found: list[bool | None] = [None] * len(data)
+    unknown: list[bool | None] = [None] * len(data)
     if not expression.strip():
-        return found, ""
-    places = [index for index, each in enumerate(data) if each is not None]
+        return unknown, ""
     try:
-        filter_ = RecordFilter(expression, kafka.format, kafka.format_config)
-        judged = filter_.judge(pa.array([data[index] for index in places], pa.binary()))
+        judged = checks.judge(RecordFilter(expression, kafka.format, kafka.format_config), data)
     except GaussError as error:
-        return found, error.message
-    bad = {index for index, *_ in judged.bad}
-    for number, index in enumerate(places):
-        found[index] = None if number in bad else judged.keep[number]
-    return found, ""
+        return unknown, error.message
+    return [each if isinstance(each, bool) else None for each in judged], ""
 
 
 def _shown(fit: ColumnFit) -> ColumnFault:

@@ -291,6 +291,8 @@ class PreviewShown(Body):
     partition: int
     offset: int
     raw: str | None
+    kept: bool | None
+    """Whether the filter keeps the record; null without a filter, and for a record that it can't judge."""
     mapped: dict[str, Any] | None
     error: PreviewFault | None
 
