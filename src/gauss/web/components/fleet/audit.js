@@ -33,13 +33,13 @@ export default {
   methods: {
     async look(signal) {
       if ((this.entries?.length ?? 0) > PAGE) return false; // older ones are looked at
-      const found = await api.get("/api/audit", { limit: PAGE, pipeline_id: state.query.pipeline }, signal);
+      const found = await api.get("/api/audit", { limit: PAGE, pipelineId: state.query.pipeline }, signal);
       Object.assign(this, { entries: found, whole: found.length < PAGE });
     },
     async more() {
       this.failed = null;
       try {
-        const found = await api.get("/api/audit", { limit: PAGE, before: this.entries.at(-1).id, pipeline_id: state.query.pipeline });
+        const found = await api.get("/api/audit", { limit: PAGE, before: this.entries.at(-1).id, pipelineId: state.query.pipeline });
         Object.assign(this, { entries: [...this.entries, ...found], whole: found.length < PAGE });
       } catch (error) {
         this.failed = error;

@@ -1,11 +1,11 @@
 // The dead letters of a pipeline: how many reasons there are, what is wrong with a record, and its correction.
 import * as api from "../api.js";
-import { clock, count, exact, percent, plural, utc } from "../format.js";
+import { bytes, clock, count, exact, percent, plural, utc } from "../format.js";
 import { html } from "../html.js";
 import { state, toast } from "../live.js";
 import { action, button, coloured, empty, failure, link, note, operator } from "../parts.js";
 
-const MOST = 1000, LOOK_MS = 3000, SHOWN = 100, AT_ONCE = 200;
+const MOST = 1000, LOOK_MS = 3000, READ_MS = 30_000, SHOWN = 100, AT_ONCE = 200;
 const keyOf = (letter) => `${letter.inc} ${letter.offset}`;
 const textOf = (letter) => letter.edited ?? letter.text ?? "";
 const placeOf = ({ inc, offset }) => ({ inc, offset });
@@ -24,7 +24,7 @@ function badPlace(letter) {
 
 export default {
   props: ["row"],
-  data: () => ({ letters: null, chosen: null, editing: false, draft: "", refused: null, error: null, busy: false, hidden: new Set(), shown: SHOWN }),
+  data: () => ({ letters: null, whole: null, chosen: null, editing: false, draft: "", refused: null, error: null, busy: false, hidden: new Set(), shown: SHOWN }),
   computed: {
     groups() {
       const found = new Map();
@@ -36,8 +36,12 @@ export default {
       return [...found.values()].sort((one, other) => other.letters.length - one.letters.length);
     },
     group() { return this.groups.find((each) => each.reason === state.query.reason && each.column === (state.query.column ?? "")) ?? this.groups[0] ?? null; },
-    letter() { return this.group?.letters.find((each) => keyOf(each) === this.chosen) ?? this.group?.letters[0] ?? null; },
+    listed() { return this.group?.letters.find((each) => keyOf(each) === this.chosen) ?? this.group?.letters[0] ?? null; },
+    // A list has the beginnings of records; the whole one is read when it is chosen.
+    letter() { return this.listed && this.whole && keyOf(this.whole) === keyOf(this.listed) ? this.whole : this.listed; },
+    version() { return this.listed && `${keyOf(this.listed)} ${this.listed.editedBy} ${this.listed.edited}`; },
   },
+  watch: { version() { this.readWhole(); } },
   mounted() {
     document.addEventListener("keydown", this.key);
     this.look();
@@ -50,24 +54,39 @@ export default {
   methods: {
     path(...parts) { return api.path("pipelines", this.row.id, "dead-letters", ...parts); },
     async look() {
-      if (!document.hidden && !this.editing) await this.read();
+      const isOld = this.counts !== this.counted() || Date.now() - this.readAt > READ_MS;
+      if (!document.hidden && !this.editing && isOld) await this.read();
       if (!this.left) this.timer = setTimeout(() => this.look(), LOOK_MS);
     },
+    counted() { return `${this.row.deadLetters} ${this.row.lettersKept}`; },
     async read() {
+      const counts = this.counted();
       try {
         const found = await api.get(this.path(), { limit: MOST });
         this.letters = found.filter((each) => !this.hidden.has(keyOf(each)));
+        Object.assign(this, { counts, readAt: Date.now() });
       } catch (error) {
         this.error = error;
+      }
+    },
+    async readWhole() {
+      const wanted = this.listed;
+      if (!wanted) return;
+      try {
+        const found = await api.get(this.path(wanted.inc, wanted.offset));
+        if (keyOf(found) === keyOf(this.listed ?? {})) this.whole = found;
+      } catch (error) {
+        if (error.status !== 404) this.error = error; // somebody has replayed or discarded it
       }
     },
     choose(letter) {
       this.chosen = keyOf(letter);
       this.edit(false);
     },
-    edit(on) {
-      Object.assign(this, { editing: on, refused: null, error: null });
-      if (on && this.letter) this.draft = textOf(this.letter);
+    async edit(on) {
+      if (on) await this.readWhole();
+      Object.assign(this, { editing: on && this.whole !== null && this.letter === this.whole, refused: null, error: null });
+      if (this.editing) this.draft = textOf(this.whole);
     },
     async replay(letters) {
       Object.assign(this, { busy: true, error: null, refused: null });
@@ -99,10 +118,14 @@ export default {
     key(event) {
       if (event.target.closest("input, textarea, dialog") || event.ctrlKey || event.metaKey || !this.letter) return;
       const { letters } = this.group, step = { j: 1, k: -1 }[event.key];
-      if (step) this.choose(letters[Math.max(0, Math.min(letters.length - 1, letters.indexOf(this.letter) + step))]);
+      if (step) this.choose(letters[Math.max(0, Math.min(letters.length - 1, letters.indexOf(this.listed) + step))]);
       else if (event.key === "e" && operator()) { event.preventDefault(); this.edit(true); }
       else if (event.key === "r" && operator()) this.replay([this.letter]);
       else if (event.key === "x") this.discard([this.letter]);
+    },
+    gone() {
+      const { lettersDropped: dropped, lettersExpired: expired } = this.row;
+      return [dropped > 0 && html`<b class="late">${exact(dropped)} more came while there was no room: only their number is known.</b> `, expired > 0 && `${exact(expired)} were older than 30 days and are removed. `];
     },
     excerpt(letter) {
       const text = textOf(letter), place = badPlace(letter);
@@ -117,7 +140,7 @@ export default {
       return html`<div class="code"><div class="err">${body}</div><div class="err under small">↑ ${letter.detail || letter.reason}</div></div>`;
     },
     facts(letter) {
-      const facts = [["stage", letter.stage], ["reason", letter.reason], ["arrived", html`<span title=${utc(letter.tsMs)}>${clock(letter.tsMs, true)}</span>`], ["from", `${letter.topic} ${letter.partition}`], ["column", letter.column || "–"], ["edited by", letter.editedBy ?? "–"]];
+      const facts = [["stage", letter.stage], ["reason", letter.reason], ["arrived", html`<span title=${utc(letter.tsMs)}>${clock(letter.tsMs, true)}</span>`], ["from", `${letter.topic} ${letter.partition}`], ["column", letter.column || "–"], ["size", bytes(letter.size)], ["edited by", letter.editedBy ?? "–"]];
       return html`<dl class="pairs">${facts.map(([name, value]) => [html`<dt>${name}</dt>`, html`<dd>${value}</dd>`])}</dl>`;
     },
     detail(letter) {
@@ -137,11 +160,11 @@ export default {
     const { groups, group, letter } = this, all = this.letters.length;
     if (!all) return html`<section class="card">${failure(this.error)}${empty("No dead letters", "A record that can't be read, decoded, mapped or inserted is kept here with its reason, until somebody corrects, replays or discards it.", link(`/pipelines/${this.row.id}`, "See how it runs", { class: "btn" }))}</section>`;
     const said = groups.length === 1 ? `${plural(all, "dead letter")}, all for one reason` : `${plural(all, "dead letter")} for ${groups.length} reasons`;
-    return html`<div class="stack"><div class="page-head"><div><h2 aria-live="polite">${all === MOST ? `The newest ${said}` : said}</h2><p class="lead small">Nothing is lost; each can be corrected and replayed. ${percent(this.row.deadRatio)} of recent records, an alert is raised above the limit in ${link(`/pipelines/${this.row.id}/settings`, "Settings")}.</p></div></div>
+    return html`<div class="stack"><div class="page-head"><div><h2 aria-live="polite">${all === MOST ? `The newest ${said}` : said}</h2><p class="lead small">Each can be corrected and replayed. ${this.gone()}${percent(this.row.deadRatio)} of recent records, an alert is raised above the limit in ${link(`/pipelines/${this.row.id}/settings`, "Settings")}.</p></div></div>
       <div class="card panes"><section><header><h2>Reasons</h2><small>${groups.length}</small></header><div class="pane-list">${groups.map((each) => html`
           <button key=${each.key} type="button" class="pick" aria-current=${String(each === group)} onClick=${() => { state.query = { reason: each.reason, column: each.column }; this.chosen = null; this.edit(false); }}><span><b>${each.column ? `${each.column}: ` : ""}${each.reason}</b><b>${count(each.letters.length)}</b></span><span class="meter warn" style=${{ "--v": each.letters.length / all }}><i></i></span><small>${each.stage}</small></button>`)}</div></section>
         <section><header><h2>${plural(group.letters.length, "letter")}</h2><small>newest first</small></header><div class="pane-list">${group.letters.slice(0, this.shown).map((each) => html`
-          <button key=${keyOf(each)} type="button" class="pick" aria-current=${String(each === letter)} onClick=${() => this.choose(each)}><span>${each.partition} / ${exact(each.offset)}<small>${clock(each.at)}</small></span>${this.excerpt(each)}</button>`)}
+          <button key=${keyOf(each)} type="button" class="pick" aria-current=${String(each === this.listed)} onClick=${() => this.choose(each)}><span>${each.partition} / ${exact(each.offset)}<small>${clock(each.at)}</small></span>${this.excerpt(each)}</button>`)}
           ${group.letters.length > this.shown && html`<div class="pad">${button("Show more", () => (this.shown += SHOWN))}</div>`}</div>
           <p class="pad faint small"><kbd>j</kbd> <kbd>k</kbd> move · <kbd>e</kbd> edit · <kbd>r</kbd> replay · <kbd>x</kbd> discard</p></section>
         ${this.detail(letter)}</div></div>`;

@@ -6,7 +6,7 @@ import { html } from "../html.js";
 import { icon } from "../icons.js";
 import { state } from "../live.js";
 import { action, chip, empty, failure, link, note, operator } from "../parts.js";
-import { isDraft, needs } from "./state.js";
+import { isDraft, kept, needs } from "./state.js";
 import Running from "./running.js";
 
 const page = (name) => defineAsyncComponent(() => import(`./${name}.js`));
@@ -44,7 +44,7 @@ export default {
       return html`${way}${row.reason ? ` · ${row.reason}` : ""}`;
     },
     tabs(row) {
-      const own = row.isFile ? [["file", "File"]] : [["tail", "Live tail"], ["mapping", "Mapping"], ["dead", "Dead letters", row.deadLetters]];
+      const own = row.isFile ? [["file", "File"]] : [["tail", "Live tail"], ["mapping", "Mapping"], ["dead", "Dead letters", row.lettersKept]];
       const tabs = [["", "Run"], ...own, ["versions", "Versions", row.version], ["settings", "Settings"]];
       return html`<nav class="tabs" aria-label="Pages of ${row.name}">${tabs.map(([part, text, number]) => link(`/pipelines/${row.id}${part && `/${part}`}`, [text, number !== undefined && html`<small title=${exact(number)}>${count(number)}</small>`], { "aria-current": part === this.part ? "page" : null }))}</nav>`;
     },
@@ -61,7 +61,7 @@ export default {
         stopped ? action(html`${icon("play")}Start`, () => this.change("start"), { kind: "solid", busy: this.busy, "data-testid": "start" }) : action(html`${icon("stop")}Stop`, () => this.change("stop"), { busy: this.busy, "data-testid": "stop" }),
         row.isFile ? this.part !== "file" && link(`/pipelines/${row.id}/file`, "See the file", { class: "btn" }) : this.part !== "mapping" && operator() && link(`/pipelines/${row.id}/mapping`, "Edit mapping", { class: "btn" })]}</div></header>
       ${this.tabs(row)}${failure(this.error)}
-      ${row.alert && this.part !== "dead" && note("warn", "▲", html`<b>${row.alert}.</b> All are kept. `, link(`/pipelines/${row.id}/dead`, "See why"))}
+      ${row.alert && this.part !== "dead" && note("warn", "▲", html`<b>${row.alert}.</b> ${kept(row)} `, link(`/pipelines/${row.id}/dead`, "See why"))}
       <${shown} key=${row.id + this.part} row=${row} /></div>`;
   },
 };

@@ -7,6 +7,7 @@ import { chip, empty, failure, link, note, sparkline, tile } from "../parts.js";
 import { polling } from "../polling.js";
 import { Desired } from "./desired.js";
 import { behind, tintOf } from "./state.js";
+import { Timeline } from "./timeline.js";
 
 const LOOK_MS = 1000, TTL_MS = 20_000, COLOURS = 6, MOST_BARS = 32;
 
@@ -34,13 +35,13 @@ export default {
       const mine = this.claims.filter((each) => each.slot === number);
       if (!held) return html`<li key=${number} data-slot=${number}><b class="slot">${number}</b><div><b>no worker</b><small>waits for one with room</small></div><span class="lease"></span><span class="free">free</span></li>`;
       const left = Math.max(held.leaseUntil - state.at, 0), low = left < this.longest / 3;
-      return html`<li key=${number} data-slot=${number}><b class="slot" style=${{ background: this.colour(number) }}>${number}</b><div><b class="clip" title=${held.workerId}>${held.workerId}</b>
+      return html`<li key=${number} data-slot=${number}><b class="slot owned" style=${{ "--b": this.colour(number) }}>${number}</b><div><b class="clip" title=${held.workerId}>${held.workerId}</b>
           <small>${mine.length ? `partitions ${ranges(mine.map((each) => each.partition))}` : "no partitions: more replicas than partitions"} · epoch ${held.epoch}${held.reason && html` · <span class="late">${held.reason}</span>`}</small></div>
         <span class="lease ${low ? "warn" : "ok"}" style=${{ "--v": Math.min(left / this.longest, 1) }}></span><span class="num" title=${`until ${utc(held.leaseUntil)}`}>${Math.round(left / 1000)} s</span>${chip(held.state || "starting")}</li>`;
     },
     bars() {
       const shown = this.claims.slice(0, MOST_BARS), most = Math.max(...shown.map((each) => each.lag), 1);
-      return html`<div class="bars lags" role="img" aria-label="Lag of each partition">${shown.map((each) => html`<div key=${each.partition} style=${{ height: `${Math.max(2, (100 * each.lag) / most)}%`, background: this.colour(each.slot ?? 0) }} title=${`${exact(each.lag)} records`}><b>${each.lag ? behind(each.lagSeconds) : "0"}</b><span>${each.partition}</span></div>`)}</div>`;
+      return html`<div class="bars lags" role="img" aria-label="Lag of each partition">${shown.map((each) => html`<div key=${each.partition} style=${{ height: `${Math.max(2, (100 * each.lag) / most)}%`, "--b": this.colour(each.slot ?? 0) }} title=${`${exact(each.lag)} records`}><b>${each.lag ? behind(each.lagSeconds) : "0"}</b><span>${each.partition}</span></div>`)}</div>`;
     },
     partitions() {
       if (!this.claims.length) return html`<section class="card">${empty("No partition is claimed", this.row.desired === "stopped" ? "Start the pipeline: Kafka assigns partitions to its slots, and each appears here with its lag." : "Kafka assigns partitions to the slots within seconds of the start.")}</section>`;
@@ -77,6 +78,7 @@ export default {
         ${!row.isFile && this.chart(points, tint)}
         <section class="card"><header><h2>Slots and leases</h2><span class="faint small">slot → worker, until</span></header>
           ${this.assignments && numbers.length === 0 ? html`<p class="pad soft">No slot is wanted while it is stopped.</p>` : html`<ul class="slot-list">${this.assignments && numbers.map(this.slot)}</ul>`}</section>
+        <${Timeline} row=${row} />
         ${this.assignments && !row.isFile && this.partitions()}</div>
       <div class="stack"><${Desired} row=${row} partitions=${this.claims.length} />${this.promises()}
         <p class="faint small">Figures are from ${clock(state.at)}.</p></div></div></div>`;

@@ -20,9 +20,12 @@ export function needs(row, workers) {
   const room = full(workers) ? "All workers are full: start one more, or raise --max-slots." : html`Start one more <code>gauss worker</code>, or lower the replicas.`;
   if (row.observed === "degraded") return { tint: "warn", cause: row.reason, safe, next: row.held < row.replicas ? room : "", to: "", verb: "Open" };
   if (row.observed === "starting" && row.held === 0 && full(workers)) return { tint: "warn", cause: "No worker has room for it", safe, next: room, to: "", verb: "Open" };
-  if (row.alert) return { tint: "warn", cause: row.alert, safe: `All ${exact(row.deadLetters)} are kept and can be replayed.`, next: "", to: "/dead", verb: "See them" };
+  if (row.alert) return { tint: "warn", cause: row.alert, safe: kept(row), next: "", to: "/dead", verb: "See them" };
   return null;
 }
+
+// Which dead letters can still be replayed.
+export const kept = (row) => (row.lettersDropped ? `${exact(row.lettersKept)} are kept and can be replayed, ${exact(row.lettersDropped)} were only counted.` : "All are kept for 30 days and can be replayed.");
 
 const MOST_SQUARES = 12;
 // Filled squares are held, hollow ones are missing; stopped pipelines want none.
