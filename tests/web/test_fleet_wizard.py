@@ -334,7 +334,7 @@ def test_a_whole_file_is_a_pipeline_with_its_faults_shown_in_the_editor(fleet: F
     with fleet.pages.opened() as page:
         page.goto(f"{path}/file")
         page.wait_for_selector("text=Only admins change files")
-        assert page.input_value("[data-testid=file]") == FILE
+        wait_until(lambda: page.input_value("[data-testid=file]") == FILE)  # it is read after the page is there
         page.click("[data-testid=start]")
         page.wait_for_selector(".chip >> text=running", timeout=60_000)
 
