@@ -157,6 +157,8 @@ def test_filters_are_evaluated_on_samples(api: httpx.Client, pipeline: str) -> N
     assert evaluate('.order.price >= 5 and .kind == "buy"', record) == {"result": True, "error": None}
     assert evaluate(".order.price > 5", record)["result"] is False
     assert evaluate(".missing.field == 1", record) == {"result": False, "error": None}
+    for expression, result in (("true", True), ("1 == 1", True), ("not true", False), ("null", False)):
+        assert evaluate(expression, record)["result"] is result
     wrong = ((".a >", record), (".order.price > 1", "{"), (".kind > 1", record), (".kind == 1", "\ud800"))
     for expression, sample in wrong:
         found = evaluate(expression, sample)

@@ -71,8 +71,10 @@ class RecordFilter:
     def judge(self, data: pa.BinaryArray) -> Filtered:
         """Records that can't be decoded, or whose fields have another type than the condition needs, are bad."""
         decoded = self._format.decode_batch(data, self._fields)
-        names = [name.removeprefix("$.") for name in decoded.rows.schema.names]
-        found = compile_filter(self._typed)(decoded.rows.rename_columns(names)).to_pylist()
+        rows = decoded.rows.rename_columns([name.removeprefix("$.") for name in decoded.rows.schema.names])
+        if not self._fields:  # a batch without columns has no rows either
+            rows = pa.record_batch({"": pa.nulls(len(decoded.good))})
+        found = compile_filter(self._typed)(rows).to_pylist()
         keep = [False] * len(data)
         for record, matches in zip(decoded.good.tolist(), found, strict=True):
             keep[record] = bool(matches)
