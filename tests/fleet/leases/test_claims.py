@@ -131,3 +131,65 @@ def test_a_stuck_range_is_given_the_newest_config_and_its_owner_is_fenced(partit
     assert [each.detail for each in store.audit.entries(limit=2)] == [{"ranges": 0}, {"ranges": 1}]
     with pytest.raises(NotFound):
         store.claims.use_newest_config("nobody", "me")
+
+
+def test_a_range_is_advanced_in_parts_and_each_part_is_counted_once(partition: Partition) -> None:
+    claims, letter = partition.store.claims, DeadLetter(3, "map", "bad", "", "", b"", 0)
+    (pending,) = claims.intend(partition.owner, [(partition.claim, Intent(10, 1))])
+    outcome = Outcome(pending, 3, letters=[letter], stop=4)
+    for _ in range(2):  # the answer of the first was lost
+        (part,) = claims.advance(partition.owner, [outcome])
+        assert (part.next_offset, part.pending) == (4, Intent(10, 1))
+    partition.take()
+    assert partition.claim.pending == Intent(10, 1), "the next owner goes on behind the part"
+    with pytest.raises(Fenced):
+        claims.advance(partition.owner, [outcome])
+    (done,) = claims.advance(partition.owner, [Outcome(partition.claim, 6)])
+    assert (done.next_offset, done.pending) == (10, None)
+    assert (partition.shown.rows, partition.shown.dead_letters, partition.shown.batches) == (9, 1, 2)
+
+
+def test_what_a_topic_had_that_was_made_anew_is_told_and_its_successor_gets_another_incarnation(
+    partition: Partition,
+) -> None:
+    store, old = partition.store, partition.claim
+    partition.report(End(30))
+    store.claims.intend(partition.owner, [(partition.claim, Intent(10, 1))])
+    assert store.claims.missing(partition.id, "t", "other", [0]) == [0]
+    (new,) = store.claims.take(partition.owner, "t", "other", [0], {0: 0})
+    assert (new.next_offset, new.pending, new.epoch) == (0, None, old.epoch + 1)
+    assert new.inc > old.inc
+    (told,) = store.letters.list(partition.id)
+    assert (told.origin.inc, told.letter.reason) == (old.inc, "recreated")
+    assert "offsets 0 to 29 were read for sure: those up to 9 may be rows" in told.letter.detail
+    assert partition.shown.dead_letters == 1
+    store.claims.take(partition.owner, "t", "third", [0], {0: 0})
+    assert len(store.letters.list(partition.id)) == 1, "it had nothing"
+
+
+def test_partitions_are_known_with_their_start_before_they_are_taken(store: FleetStore) -> None:
+    pipeline = store.pipelines.create("orders", "", "me").id
+    assert not store.claims.has_any(pipeline, "t")
+    store.claims.take(Owner("w", pipeline), "t", "id", [1], {0: 10, 1: 20, 2: 30})
+    assert store.claims.has_any(pipeline, "t")
+    assert store.claims.missing(pipeline, "t", "id", [0, 1, 2, 3]) == [3]
+    found = store.claims.take(Owner("v", pipeline), "t", "id", [0, 2], {0: 99, 2: 99})
+    assert [(each.next_offset, each.epoch) for each in found] == [(10, 1), (30, 1)], "as they were noted first"
+    assert len({each.inc for each in found}) == 2
+
+
+def test_partitions_of_a_former_topic_have_no_lag_and_an_unsettled_range_of_them_is_an_alert(
+    partition: Partition,
+) -> None:
+    store = partition.store
+    partition.report(End(30))
+    store.claims.intend(partition.owner, [(partition.claim, Intent(10, 1))])
+    with store.database.transaction() as connection:
+        connection.execute(CLAIMS.update().values(taken_at=CLAIMS.c.taken_at - 1))
+    (other,) = store.claims.take(partition.owner, "u", "id2", [0], {0: 0})
+    store.claims.report_ends(partition.owner, {other: End(5)})
+    seen = status(store.pipelines.get(partition.id), [], store.claims.list(partition.id), [])
+    assert (seen.lag, [each.is_former for each in store.claims.list(partition.id)]) == (5, [True, False])
+    assert seen.alert.startswith("offsets 0 to 9 of partition 0 of the former topic t were not inserted for sure")
+    shown = store.claims.all()[partition.id]
+    assert {each.topic: each.lag for each in shown} == {"t": 0, "u": 5}

@@ -57,7 +57,7 @@ class Partition:
     sequence: int = 0
     pending: Intent | None = None
     committed: list[tuple[int, int]] = field(default_factory=list)
-    inserted: set[tuple[int, int]] = field(default_factory=set)
+    inserted: set[int] = field(default_factory=set)
 
 
 class LeaseMachine(RuleBasedStateMachine):
@@ -219,33 +219,36 @@ class LeaseMachine(RuleBasedStateMachine):
         if known:
             claim = recent(known, index)
             assert claim.pending is not None
-            self.partitions[claim.partition].inserted.add((claim.next_offset, claim.pending.stop))
+            self.partitions[claim.partition].inserted.update(range(claim.next_offset, claim.pending.stop))
 
-    @rule(index=any_index)
-    def advance(self, index: int) -> None:
+    @rule(index=any_index, part=st.integers(1, 9))
+    def advance(self, index: int, part: int) -> None:
+        """Behind the whole range, or the first part of it."""
         known = [(owner, claim) for owner, claim in self.claims if claim.pending is not None]
         if not known:
             return
         owner, claim = recent(known, index)
         assert claim.pending is not None
-        model, place = self.partitions.get(claim.partition), (claim.next_offset, claim.pending.stop)
-        if model is not None and place not in model.inserted:
+        stop = min(claim.next_offset + part, claim.pending.stop)
+        model = self.partitions.get(claim.partition)
+        if model is not None and not model.inserted.issuperset(range(claim.next_offset, stop)):
             return  # an owner advances only behind rows that it has seen in the table
-        moved = claim._replace(next_offset=claim.pending.stop, pending=None)
+        left = claim.pending if stop < claim.pending.stop else None
+        moved = claim._replace(next_offset=stop, pending=left)
         letter = DeadLetter(claim.next_offset, "map", "type", "c", "", b"x", 1)
-        is_pending = model is not None and (model.pending, model.sequence) == (claim.pending, claim.sequence)
-        is_repeated = model is not None and (
-            (model.pending, model.sequence, model.next_offset) == (None, moved.sequence, moved.next_offset)
-        )  # fmt: skip
+        outcome = Outcome(claim, 1, 1, [letter], stop=stop)
+        found = None if model is None else (model.pending, model.sequence, model.next_offset)
+        is_pending = found == (claim.pending, claim.sequence, claim.next_offset)
+        is_repeated = found == (left, moved.sequence, moved.next_offset)
         if not (self.owns(owner, claim) and (is_pending or is_repeated)):
             with pytest.raises((Fenced, NotFound)):
-                self.store.claims.advance(owner, [Outcome(claim, 1, 1, [letter])])
+                self.store.claims.advance(owner, [outcome])
             return
-        assert self.store.claims.advance(owner, [Outcome(claim, 1, 1, [letter])]) == [moved]
+        assert self.store.claims.advance(owner, [outcome]) == [moved]
         assert model is not None
         if is_pending:
-            model.next_offset, model.pending = moved.next_offset, None
-            model.committed.append(place)
+            model.next_offset, model.pending = moved.next_offset, left
+            model.committed.append((claim.next_offset, stop))
         self.claims.append((owner, moved))
 
     @rule(index=any_index)
@@ -265,9 +268,9 @@ class LeaseMachine(RuleBasedStateMachine):
         for model in getattr(self, "partitions", {}).values():
             ends = [0, *(stop for _, stop in model.committed)]
             assert [start for start, _ in model.committed] == ends[:-1], "ranges follow each other"
-            pending = {(model.next_offset, model.pending.stop)} if model.pending is not None else set()
-            assert model.inserted <= {*model.committed, *pending}, "a range was inserted that no owner counts"
-            assert model.inserted >= set(model.committed)
+            committed = set(range(ends[-1]))
+            known = set(range(model.next_offset if model.pending is None else model.pending.stop))
+            assert committed <= model.inserted <= known, "a record was inserted that no owner counts"
 
     @invariant()
     def the_store_equals_the_model(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
 from gauss.clients.database import Database
 from gauss.fleet.leases.owner import Owner
@@ -57,6 +58,8 @@ class Outcome(NamedTuple):
     """The records that became no rows."""
     ms: int = 0
     """How long it took to read and insert."""
+    stop: int | None = None
+    """The offset before which it is done, if not at the end of the range: the rest stays pending."""
 
 
 class End(NamedTuple):
@@ -94,11 +97,13 @@ class ClaimShown(NamedTuple):
     window_records: int
     """Records of the last minutes that became rows or dead letters."""
     window_letters: int
+    is_former: bool
+    """Whether the pipeline has read another topic since."""
 
     @property
     def lag(self) -> int:
-        """Messages that are not yet committed."""
-        return max(self.end_offset - self.next_offset, 0)
+        """Messages that are not yet committed. Nobody waits for those of a former topic."""
+        return 0 if self.is_former else max(self.end_offset - self.next_offset, 0)
 
 
 class PartitionClaims:
@@ -108,7 +113,7 @@ class PartitionClaims:
         self._database = database
 
     def missing(self, pipeline_id: str, topic: str, topic_id: str, partitions: Iterable[int]) -> list[int]:
-        """The partitions that were never claimed since the topic was made: they need an offset to start at."""
+        """The partitions that were not known since the topic was made: they need an offset to start at."""
         query = sa.select(CLAIMS.c.partition).where(
             CLAIMS.c.pipeline_id == pipeline_id, CLAIMS.c.topic == topic, CLAIMS.c.topic_id == topic_id
         )
@@ -116,16 +121,24 @@ class PartitionClaims:
             known = set(connection.execute(query).scalars())
         return [partition for partition in partitions if partition not in known]
 
+    def has_any(self, pipeline_id: str, topic: str) -> bool:
+        """Whether any partition of a topic of this name was ever known."""
+        query = sa.select(sa.exists().where(CLAIMS.c.pipeline_id == pipeline_id, CLAIMS.c.topic == topic))
+        with self._database.transaction() as connection:
+            return bool(connection.execute(query).scalar_one())
+
     def take(
         self, owner: Owner, topic: str, topic_id: str, partitions: Sequence[int], starts: Mapping[int, int]
     ) -> list[Claim]:
-        """Takes partitions from whoever had them. `starts`: the offsets at which those that are `missing` start.
+        """Takes partitions from whoever had them. `starts`: the offsets at which those that are `missing` start, and
+        other partitions that are to be known from now on.
 
         Raises Fenced without a live lease, and NotFound if the pipeline was deleted."""
         with self._database.transaction() as connection:
             _lock_pipeline(connection, owner.pipeline_id)
             if not connection.execute(sa.select(owner.holds_lease())).scalar_one():
                 raise _lost_lease(owner)
+            _know(connection, owner.pipeline_id, (topic, topic_id), starts)
             return [_take(connection, owner, (topic, each), topic_id, starts.get(each)) for each in sorted(partitions)]
 
     def intend(self, owner: Owner, intents: Sequence[tuple[Claim, Intent]]) -> list[Claim]:
@@ -161,19 +174,23 @@ class PartitionClaims:
         claim, columns = outcome.claim, CLAIMS.c
         if claim.pending is None:
             raise ProtocolError(f"partition {claim.partition} of {claim.topic} has no pending range")
-        stop = claim.pending.stop
+        end = claim.pending.stop
+        stop = end if outcome.stop is None else outcome.stop
+        left = claim.pending if stop < end else None
         update = CLAIMS.update().where(
-            *_owned(owner, claim), columns.sequence == claim.sequence, columns.pending_to == stop
-        )
+            *_owned(owner, claim), columns.sequence == claim.sequence, columns.pending_to == end,
+            columns.next_offset == claim.next_offset,
+        )  # fmt: skip
+        to, version = left or (None, None)
         values = {
-            "next_offset": stop, "pending_to": None, "pending_version": None,
+            "next_offset": stop, "pending_to": to, "pending_version": version,
             "rows": columns.rows + outcome.rows, "bytes": columns.bytes + outcome.bytes,
             "batches": columns.batches + 1, "dead_letters": columns.dead_letters + len(outcome.letters),
             "insert_ms": columns.insert_ms + outcome.ms, "advanced_at": now_ms(),
             "behind_since": sa.case((columns.end_offset <= stop, None), else_=columns.behind_since),
             **_window(outcome),
         }  # fmt: skip
-        moved = claim._replace(next_offset=stop, pending=None)
+        moved = claim._replace(next_offset=stop, pending=left)
         if connection.execute(update.values(**values)).rowcount:
             origin = Origin(claim.inc, claim.topic, claim.partition)
             letters.add(connection, owner.pipeline_id, origin, outcome.letters)
@@ -237,10 +254,13 @@ class PartitionClaims:
 def _shown() -> list[sa.ColumnElement[Any]]:
     """The columns of `ClaimShown`. A window without a batch for long is empty."""
     recent = CLAIMS.c.window_at > now_ms() - 2 * WINDOW_MS
+    newest = sa.func.first_value(CLAIMS.c.topic)
+    newest_topic = newest.over(partition_by=CLAIMS.c.pipeline_id, order_by=CLAIMS.c.taken_at.desc())
     made: dict[str, sa.ColumnElement[Any]] = {
         "lag_ms": now_ms() - CLAIMS.c.behind_since,
         "window_records": sa.case((recent, CLAIMS.c.window_records), else_=0),
         "window_letters": sa.case((recent, CLAIMS.c.window_letters), else_=0),
+        "is_former": newest_topic != CLAIMS.c.topic,
     }
     return [made[name].label(name) if name in made else CLAIMS.c[name] for name in ClaimShown._fields]
 
@@ -273,16 +293,44 @@ def _take(connection: sa.Connection, owner: Owner, place: tuple[str, int], topic
     mine = {"worker_id": owner.worker_id, "slot": owner.slot, "lease_epoch": lease_epoch, "taken_at": now_ms()}
     statement: Any = CLAIMS.update().where(*where).values(**mine, epoch=CLAIMS.c.epoch + 1)
     if known is None or known.topic_id != topic_id:
-        if start is None:
+        if start is None or known is None:
             raise ProtocolError(f"partition {partition} of {topic} is new, and no offset to start at was given")
-        fresh = {"topic_id": topic_id, "inc": _new_inc(connection), "next_offset": start, "end_offset": start}
-        if known is None:
-            zeros = dict.fromkeys(_COUNTERS, 0)
-            key = {"pipeline_id": owner.pipeline_id, "topic": topic, "partition": partition, "epoch": 1}
-            statement = CLAIMS.insert().values(**key, **zeros, **fresh, **mine)
-        else:  # another topic of the same name: what was pending can no longer be read
-            statement = statement.values(**fresh, pending_to=None, pending_version=None)
+        # Another topic of the same name: what was not read of the old one can no longer be.
+        lost = _unread(known)
+        letters.add(connection, owner.pipeline_id, Origin(known.inc, topic, partition), lost)
+        statement = statement.values(
+            topic_id=topic_id, inc=_new_inc(connection), next_offset=start, end_offset=start, behind_since=None,
+            pending_to=None, pending_version=None, dead_letters=CLAIMS.c.dead_letters + len(lost),
+        )  # fmt: skip
     return _claim(connection.execute(statement.returning(CLAIMS)).one())
+
+
+def _know(connection: sa.Connection, pipeline_id: str, topic: tuple[str, str], starts: Mapping[int, int]) -> None:
+    """Notes partitions of a topic (its name and id) that are not known yet, without an owner. Before any is locked, and
+    in one order: others do the same at the same time."""
+    if not starts:
+        return
+    name, topic_id = topic
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    zeros = dict.fromkeys((*_COUNTERS, "epoch"), 0)
+    insert = dialect.insert(CLAIMS).values(taken_at=now_ms()).on_conflict_do_nothing()
+    rows = [
+        {"pipeline_id": pipeline_id, "topic": name, "partition": partition, "topic_id": topic_id, "inc": inc,
+         "next_offset": start, "end_offset": start, **zeros}
+        for inc, (partition, start) in enumerate(sorted(starts.items()), _new_inc(connection))
+    ]  # fmt: skip
+    connection.execute(insert, rows)
+
+
+def _unread(known: Any) -> list[DeadLetter]:
+    """A letter about the records that a topic had when it was deleted, if it is known to have had any."""
+    stop = max(known.end_offset, known.pending_to or 0)
+    if stop <= known.next_offset:
+        return []
+    detail = f"the topic was deleted and made anew before offsets {known.next_offset} to {stop - 1} were read"
+    if known.pending_to is not None:
+        detail += f" for sure: those up to {known.pending_to - 1} may be rows"
+    return [DeadLetter(known.next_offset, "read", "recreated", "", detail, None, 0)]
 
 
 def _place(intent: tuple[Claim, Intent]) -> tuple[str, int]:
