@@ -11,7 +11,7 @@ from gauss.fleet.leases.slots import Assignment
 from gauss.fleet.store.pipelines import Pipeline
 from gauss.fleet.store.workers import Worker
 
-RUNNING, WAITING = "running", "waiting"
+RUNNING, IDLE = "running", "idle"
 
 
 class Status(NamedTuple):
@@ -42,11 +42,16 @@ LEAST_RECORDS = 20
 def status(
     pipeline: Pipeline, held: Sequence[Assignment], claims: Sequence[ClaimShown], workers: Sequence[Worker]
 ) -> Status:
-    observed, reason = _observed(pipeline, held, claims, workers)
+    observed, reason = _observed(pipeline, held, workers)
     ratio = dead_ratio(claims)
-    alert = ""
+    alerts = []
     if ratio > pipeline.alert_ratio:
-        alert = f"{ratio:.0%} of the recent records became dead letters (limit {pipeline.alert_ratio:.0%})"
+        alerts.append(f"{ratio:.0%} of the recent records became dead letters (limit {pipeline.alert_ratio:.0%})")
+    for each in claims:
+        if each.is_former and each.pending_to is not None:
+            place = f"partition {each.partition} of the former topic {each.topic}"
+            offsets = f"offsets {each.next_offset} to {each.pending_to - 1}"
+            alerts.append(f"{offsets} of {place} were not inserted for sure; use that topic again to settle them")
     return Status(
         pipeline.desired,
         observed,
@@ -57,7 +62,7 @@ def status(
         sum(each.lag for each in claims),
         max(map(lag_seconds, claims), default=0.0),
         ratio,
-        alert,
+        "; ".join(alerts),
     )
 
 
@@ -72,29 +77,25 @@ def dead_ratio(claims: Sequence[ClaimShown]) -> float:
     return sum(each.window_letters for each in claims) / records if records >= LEAST_RECORDS else 0.0
 
 
-def _observed(
-    pipeline: Pipeline, held: Sequence[Assignment], claims: Sequence[ClaimShown], workers: Sequence[Worker]
-) -> tuple[str, str]:
+def _observed(pipeline: Pipeline, held: Sequence[Assignment], workers: Sequence[Worker]) -> tuple[str, str]:
+    """From the slots that workers hold, and what workers without leases tell of their instances."""
+    live = [each for each in workers if each.live]
+    states = [(each.state, each.reason) for each in held]
+    states += [each.instances[pipeline.id] for each in live if pipeline.id in each.instances]
     if pipeline.desired == "stopped":
-        return ("stopping", f"{len(held)} slots are being drained") if held else ("stopped", "")
-    live = {each.id: each.mode for each in workers if each.live}
+        return ("stopping", f"{len(states)} slots are being drained") if states else ("stopped", "")
     if not live:
         return "starting", "no worker is up"
-    without = {each.worker_id for each in claims if live.get(each.worker_id or "") == "no-leases"}
-    if not held:
-        if without:
-            return "running", ""
+    if not states:
         return "starting", "no worker has taken a slot yet"
-    troubled = [each for each in held if each.state not in (RUNNING, "starting") and each.reason]
-    working = [each for each in held if each.state == RUNNING]
-    if troubled and not working:
-        return "failing", troubled[0].reason
+    troubled = [reason for state, reason in states if state not in (RUNNING, "starting", IDLE) and reason]
+    working = any(state == RUNNING for state, _ in states)
     if troubled:
-        return "degraded", troubled[0].reason
-    missing = pipeline.replicas - len(held)
+        return "degraded" if working else "failing", troubled[0]
+    missing = pipeline.replicas - len(held) if held else 0
     if working and missing > 0:
         return "degraded", f"{missing} of {pipeline.replicas} replicas have no worker"
-    return ("running", "") if working else ("starting", "")
+    return (RUNNING, "") if working else ("starting", "")
 
 
 def by_pipeline(assignments: Sequence[Assignment]) -> dict[str, list[Assignment]]:

@@ -36,8 +36,11 @@ DATA = {
     6: (
         "INSERT INTO dead_letters SELECT pipeline_id, inc, 61, topic, partition, stage, reason, 'c', 'd', data, 1, 2,"
         " NULL, NULL FROM dead_letters",
+        f"INSERT INTO pipeline_files {CONFIG}",
+        "INSERT INTO workers VALUES ('w', 'h', 1, 'no-leases', '1', 1000, 10, 10, NULL, NULL)",
     ),
     7: (),
+    8: (),
 }
 """By version: what a store of that version may hold."""
 
@@ -74,6 +77,8 @@ def test_a_store_of_every_version_keeps_its_data_when_it_is_migrated(
         assert slots == [(5, "w2", None)]
     if version >= 5:
         assert [each.insert_ms for each in store.claims.list("p")] == [3]
+    if version >= 6:
+        assert [(each.id, each.instances) for each in store.workers.list()] == [("w", {})]
     if version >= 4:
         assert [each.name for each in store.tokens.list()] == ["ci"]
         assert [each.action for each in store.audit.entries()] == ["pipeline.start"]

@@ -35,6 +35,17 @@ class DeadLetter(NamedTuple):
     """The record as it was; None for a tombstone."""
     ts_ms: int
 
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, about."""
+        return 200 + len(self.detail) + len(self.data or b"")
+
+    def cut(self, data: int, detail: int) -> DeadLetter:
+        """The letter with so many bytes of the record and characters of the detail at most, which databases can keep:
+        they take neither NUL nor half characters, and a detail may quote the record."""
+        kept = None if self.data is None else self.data[:data]
+        return self._replace(data=kept, detail=_text(self.detail[:detail]), column=_text(self.column))
+
 
 class Origin(NamedTuple):
     """The partition that records came from."""
@@ -60,6 +71,10 @@ class StoredLetter(NamedTuple):
     def newest(self) -> bytes | None:
         """The record as it is replayed."""
         return self.letter.data if self.edited is None else self.edited
+
+
+def _text(text: str) -> str:
+    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
 
 Place = tuple[int, int]

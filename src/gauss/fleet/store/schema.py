@@ -74,6 +74,7 @@ WORKERS = sa.Table(
     sa.Column("seen_at", sa.BigInteger),
     sa.Column("max_slots", sa.BigInteger),
     sa.Column("max_replicas", sa.BigInteger),
+    sa.Column("instances", sa.Text),
 )  # fmt: skip
 CLAIMS = sa.Table(
     "claims", SCHEMA,

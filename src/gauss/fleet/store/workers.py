@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 import sqlalchemy as sa
 
@@ -28,6 +31,8 @@ class Worker(NamedTuple):
     """Slots that it takes at most; None for any number."""
     max_replicas: int | None
     """Slots of one pipeline that it takes at most."""
+    instances: dict[str, tuple[str, str]]
+    """Of a worker without leases: by pipeline, the state of its instance and the reason."""
     live: bool
     """Whether it was seen within its lease TTL."""
 
@@ -49,15 +54,17 @@ class Workers:
         ttl_ms: int,
         max_slots: int | None = None,
         max_replicas: int | None = None,
+        instances: Mapping[str, tuple[str, str]] = MappingProxyType({}),
     ) -> None:
-        """Notes that a worker is up."""
+        """Notes that a worker is up, and what its instances do that have no slots."""
+        told = json.dumps(dict(instances))
         row = {"host": host, "pid": pid, "mode": mode, "version": version, "ttl_ms": ttl_ms}
         row |= {"max_slots": max_slots, "max_replicas": max_replicas}
         with self._database.transaction() as connection:
             where = WORKERS.c.id == worker_id
-            if not connection.execute(WORKERS.update().where(where).values(seen_at=now_ms())).rowcount:
+            if not connection.execute(WORKERS.update().where(where).values(seen_at=now_ms(), instances=told)).rowcount:
                 times = {"started_at": now_ms(), "seen_at": now_ms()}
-                connection.execute(WORKERS.insert().values(id=worker_id, **row, **times))
+                connection.execute(WORKERS.insert().values(id=worker_id, instances=told, **row, **times))
                 connection.execute(WORKERS.delete().where(WORKERS.c.seen_at < now_ms() - FORGET_MS))
 
     def gone(self, worker_id: str) -> None:
@@ -70,4 +77,9 @@ class Workers:
         live = WORKERS.c.seen_at + WORKERS.c.ttl_ms > now_ms()
         query = sa.select(WORKERS, live.label("live")).order_by(sa.desc("live"), WORKERS.c.started_at, WORKERS.c.id)
         with self._database.transaction() as connection:
-            return [Worker(*row) for row in connection.execute(query)]
+            return [_worker(row) for row in connection.execute(query)]
+
+
+def _worker(row: Any) -> Worker:
+    told = {pipeline_id: (state, reason) for pipeline_id, (state, reason) in json.loads(row.instances).items()}
+    return Worker(**{**row._asdict(), "instances": told})

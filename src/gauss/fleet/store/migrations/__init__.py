@@ -17,6 +17,7 @@ from gauss.fleet.store.migrations import (
     m0006_files,
     m0007_letters,
     m0008_takeovers,
+    m0009_instances,
 )
 from gauss.model.errors import ConfigError
 
@@ -29,6 +30,7 @@ MIGRATIONS: tuple[ModuleType, ...] = (
     m0006_files,
     m0007_letters,
     m0008_takeovers,
+    m0009_instances,
 )
 """Version N is what the first N of them make. A released one is never changed."""
 _LOCK = 0x67617573
