@@ -10,7 +10,7 @@ import logging
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +22,8 @@ from gauss.fleet.leases.keeper import HeldLease
 from gauss.fleet.leases.slots import Wanted
 from gauss.fleet.worker.ends import Clusters
 from gauss.fleet.worker.instance import Surroundings
+from gauss.fleet.worker.range_work import RangeWork
+from gauss.fleet.worker.runner import Answer
 from gauss.fleet.worker.worker import FleetWorker, Settings
 
 PIPELINES, REPLICAS, WORKERS = 1_000, 3, 20
@@ -39,6 +41,13 @@ class IdleInstance:
 
     def join(self, _: float) -> bool:
         return self.is_done
+
+
+class IdleRunner:
+    is_alive = True
+
+    def run(self, pipeline_id: str, works: Sequence[RangeWork], *, is_trial: bool = False) -> list[Answer]:
+        raise NotImplementedError  # there are no records
 
 
 class SimulatedWorker(FleetWorker):
@@ -60,7 +69,7 @@ def run() -> list[dict[str, object]]:
         stop, threads, stores = threading.Event(), [], []
         for _ in range(WORKERS):
             stores.append(FleetStore(server.endpoint.url, Path(folder) / "key", connections=2))
-            worker = SimulatedWorker(Surroundings(stores[-1], None, Clusters(), 20_000), Settings())  # type: ignore[arg-type]
+            worker = SimulatedWorker(Surroundings(stores[-1], IdleRunner(), Clusters(), 20_000), Settings())
             threads.append(threading.Thread(target=worker.run, args=(stop,)))
             threads[-1].start()
         began = time.perf_counter()

@@ -24,8 +24,8 @@ from gauss.fleet.fleet_store import FleetStore
 from gauss.fleet.store.configs import Kind
 from gauss.fleet.worker.ends import Clusters
 from gauss.fleet.worker.instance import Surroundings
-from gauss.fleet.worker.range_work import RangeResult, RangeWork
-from gauss.fleet.worker.runner import Failure, Runner, attempt
+from gauss.fleet.worker.range_work import RangeWork
+from gauss.fleet.worker.runner import Answer, Failure, Runner, attempt_all
 from gauss.fleet.worker.worker import FleetWorker, Settings
 from gauss.model.errors import GaussError, from_dict
 from helpers.kafka import settings
@@ -45,14 +45,16 @@ class LocalRunner:
     after: Callable[[Sequence[RangeWork]], None] | None = None
     """Called after they are inserted; what it raises is the answer of all."""
 
+    is_alive = True
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
-    def run(self, _pipeline_id: str, works: Sequence[RangeWork]) -> list[RangeResult | Failure]:
+    def run(self, _pipeline_id: str, works: Sequence[RangeWork], *, is_trial: bool = False) -> list[Answer]:  # noqa: ARG002
         with self._lock:  # what a process keeps open is for one thread
             if self.before is not None:
                 self.before(works)
-            found = [attempt(work) for work in works]
+            found = attempt_all(works)
         if self.after is not None:
             try:
                 self.after(works)

@@ -91,6 +91,8 @@ class TablePlace:
     topic: str
     directory: Path
     """Folder of the embedded server."""
+    answer_seconds: int = 300
+    """How long an answer of the server may take."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,10 @@ class RowGroup(NamedTuple):
     """Distinguishes the groups of a block: the columns that are left to the table's defaults."""
 
 
+def _no_guard() -> None:
+    """Writers that no deadline binds."""
+
+
 @dataclass(frozen=True)
 class RowBlock:
     """The rows of the records [start, stop) of one incarnation, inserted once under one name."""
@@ -140,6 +146,8 @@ class RowBlock:
     """Some rows may already be in the table."""
     rewound: bool = False
     """The reader was moved back over these records, so only the table shows which rows it has. Implies `unclear`."""
+    guard: Callable[[], None] = _no_guard
+    """Called before anything is sent. Raises if this writer may insert no more."""
 
     def offsets(self) -> list[int]:
         """Offsets of the records with rows in the block."""

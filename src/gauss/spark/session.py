@@ -173,13 +173,15 @@ class Spark:
         threading.Thread(target=work, name="warm-up", daemon=True).start()
 
     def stop(self, wait_seconds: float = 6.0) -> None:
-        """Stops Spark and its JVM, and moves a complete class archive that the JVM wrote to its place."""
+        """Stops Spark and its JVM, and moves a complete class archive that the JVM wrote to its place. A JVM that has
+        died is no error."""
         process = self.process
         _release_no_more(self.context)
-        if self._session is not None:
-            self._session.stop()
-        else:
-            self.context.stop()
+        with contextlib.nullcontext() if process.poll() is None else contextlib.suppress(Exception):
+            if self._session is not None:
+                self._session.stop()
+            else:
+                self.context.stop()
         assert process.stdin is not None
         process.stdin.close()
         try:

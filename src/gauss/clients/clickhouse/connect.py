@@ -14,7 +14,6 @@ from gauss.clients.endpoint import Endpoint
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
-SEND_RECEIVE_SECONDS = 300
 # The driver logs each exception that it raises, and Gauss reports those itself.
 logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)
 
@@ -33,6 +32,7 @@ class ServerAddress:
     verify: bool = True
     ca_cert: str = ""
     connect_seconds: int = 10
+    answer_seconds: int = 300
 
     def __repr__(self) -> str:
         return f"Address({self.user}@{self.host}:{self.port}/{self.database})"
@@ -57,7 +57,7 @@ def connect(address: ServerAddress | Endpoint) -> Client:
             verify=address.verify,
             ca_cert=address.ca_cert or None,
             connect_timeout=address.connect_seconds,
-            send_receive_timeout=SEND_RECEIVE_SECONDS,
+            send_receive_timeout=address.answer_seconds,
             autogenerate_session_id=False,
             # On loopback compression costs more than it saves.
             compress=False if address.host in ("127.0.0.1", "localhost", "::1") else "lz4",

@@ -77,6 +77,15 @@ class Admin:
         ]
         return Topic(name, str(found.topic_id), tuple(sorted(partitions, key=lambda each: each.number)))
 
+    def topic_ids(self, names: Sequence[str], seconds: float | None = None) -> dict[str, str | GaussError]:
+        """The ids of topics by name, or why one is not known: NotFound if there is no such topic."""
+        seconds = self._seconds if seconds is None else seconds
+        if not names:
+            return {}
+        asked = self._client.describe_topics(TopicCollection(list(names)), request_timeout=seconds)
+        found = self._each({name: (f"topic {name}", future) for name, future in asked.items()}, seconds)
+        return {name: each if isinstance(each, GaussError) else str(each.topic_id) for name, each in found.items()}
+
     def setting(self, topic: str, name: str) -> str:
         """A setting of a topic, or its default. Raises NotFound if there is no such topic."""
         asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
@@ -158,21 +167,30 @@ class Admin:
         """By partition: the last stable offset. Below it every transaction has ended."""
         return self._offsets(topic, partitions, LATEST, IsolationLevel.READ_COMMITTED)
 
-    def stable_ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """The last stable offsets of partitions of any topics, by one request per broker, without those that the
-        brokers do not know or can't answer for."""
+    def stable_ends(
+        self, partitions: Sequence[tuple[str, int]], seconds: float | None = None
+    ) -> dict[tuple[str, int], int | GaussError]:
+        """The last stable offsets of partitions of any topics, by one request per broker, or why one is not known."""
+        seconds = self._seconds if seconds is None else seconds
         if not partitions:
             return {}
         wanted = {TopicPartition(topic, number): LATEST for topic, number in partitions}
-        asked = self._client.list_offsets(
-            wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._seconds
-        )
-        found = {}
-        for key, future in asked.items():
+        level = IsolationLevel.READ_COMMITTED
+        asked = self._client.list_offsets(wanted, isolation_level=level, request_timeout=seconds)
+        found = self._each({key: (f"topic {key.topic}", future) for key, future in asked.items()}, seconds)
+        return {
+            (key.topic, key.partition): each if isinstance(each, GaussError) else int(each.offset)
+            for key, each in found.items()
+        }
+
+    def _each(self, asked: Mapping[Any, tuple[str, Future[Any]]], seconds: float) -> dict[Any, Any]:
+        """The answer to each of the requests that were sent together, or its error."""
+        client, found = self._client, {}
+        for key, (subject, future) in asked.items():
             try:
-                found[key.topic, key.partition] = int(self._answer(future, f"topic {key.topic}").offset)
-            except (NotFound, Unavailable):
-                continue
+                found[key] = self._answer(future, subject, seconds, client)
+            except GaussError as error:
+                found[key] = error
         return found
 
     def at_time(self, topic: str, partitions: Sequence[int], ts_ms: int) -> dict[int, int | None]:
@@ -299,9 +317,12 @@ class Admin:
             if_unavailable()
             time.sleep(0.05)
 
-    def _answer(self, asked: Future[Any], subject: str) -> Any:
+    def _answer(
+        self, asked: Future[Any], subject: str, seconds: float | None = None, client: AdminClient | None = None
+    ) -> Any:
         """Waits for an answer, but not for brokers that refuse this client."""
-        deadline = time.monotonic() + self._seconds + 1
+        client, seconds = client or self._client, self._seconds if seconds is None else seconds
+        deadline = time.monotonic() + seconds + 1
         while True:
             try:
                 with sorted_errors(subject):
@@ -315,12 +336,12 @@ class Admin:
                 if refused := self._errors.refused():
                     raise refused from None
                 if time.monotonic() > deadline:
-                    late = Unavailable(f"Kafka: {subject}: no answer within {self._seconds:.0f} s")
+                    late = Unavailable(f"Kafka: {subject}: no answer within {seconds:.0f} s")
                     raise self._errors.instead_of(late) from None
             except GaussError as error:
                 self._client.poll(0)
                 found = self._errors.refused() or self._errors.instead_of(error)
-                if isinstance(found, Unavailable):
+                if isinstance(found, Unavailable) and client is self._client:
                     # A client waits for the broker that it holds for the controller, even if that one is gone.
                     self._client = self._new_client()
                 if found is error:

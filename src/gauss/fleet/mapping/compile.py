@@ -23,6 +23,8 @@ from gauss.mapping.columns import ColumnMap
 from gauss.model.errors import ConfigError
 from gauss.tables.mapped_table import MappedTable, load_attribute
 
+ANSWER_SECONDS = 30
+"""Of ClickHouse. While a request hangs, a task of Spark waits for it, and a lease is not renewed for ever."""
 FORMATS = ("json", "avro", "protobuf", "msgpack", "csv")
 TYPED = ("json", "msgpack")
 """Formats whose fields have the types that the mapping names."""
@@ -76,7 +78,7 @@ def compile_mapping(
         "schema": _attrs(mapping, where),
     }  # fmt: skip
     config: Any = spec.validate(given)
-    place = TablePlace(where.table, Path())
+    place = TablePlace(where.table, Path(), ANSWER_SECONDS)
     store: TableStore = load_attribute(spec.writer)(config, place)
     columns = tuple(_column(each, fields) for each in mapping.columns)
     source = SourceSchema(tuple(fields.values()))

@@ -18,7 +18,7 @@ from gauss.model.errors import ConfigError
 from gauss.model.files import make_private
 from gauss.model.paths import DataDir, unusable
 from gauss.process import locks
-from gauss.spark.session import Preload, start
+from gauss.spark.session import Preload, cores_of, start
 
 PRELOAD = Preload(
     early=("gauss.fleet.worker.range_work", "gauss.registry", "gauss.plugins.formats.json.codec"),
@@ -40,9 +40,12 @@ def start_spark(data_dir: Path) -> Iterator[tuple[SparkRunner, Clusters]]:
     if lock is None:
         raise ConfigError(f"another process uses the data directory {data_dir}", hint="name another with --data-dir")
     try:
-        spark = start(SparkSection(), paths, preload=PRELOAD)
+        section = SparkSection()
+        cores = cores_of(section.master)
+        # Twice as many slots as cores: tasks that wait for servers leave their core to others.
+        spark = start(section, paths, standing=cores, preload=PRELOAD)
         try:
-            runner = SparkRunner(spark.context)
+            runner = SparkRunner(spark, 2 * cores)
             threading.Thread(target=runner.warm_up, name="warm-up", daemon=True).start()
             yield runner, Clusters()
         finally:

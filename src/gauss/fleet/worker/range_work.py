@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gauss.clients.kafka.admin import Admin
 from gauss.clients.kafka.errors import OffsetOutOfRange
 from gauss.clients.kafka.range_reader import CompiledReader
 from gauss.clients.kafka.reading import Bounds, Range
@@ -24,16 +26,25 @@ from gauss.fleet.leases.deadline import Deadline
 from gauss.fleet.leases.keeper import clock
 from gauss.fleet.mapping.column import Mapping
 from gauss.fleet.store.letters import DeadLetter
+from gauss.fleet.worker.fences import OtherTopic, TooLate
 from gauss.model.batch import RECORD_SCHEMA
-from gauss.model.errors import ConfigError, DiskFull, GaussError, Unavailable
+from gauss.model.errors import ConfigError, DiskFull, Fenced, GaussError, Unavailable
 from gauss.model.names import INC_COLUMN, OFFSET_COLUMN
 from gauss.tables.insert import Waits, insert_block
 from gauss.tables.mapped_table import MappedTable
-from gauss.tables.rows import RowMapper
+from gauss.tables.rows import Refusal, RowMapper
 
 BOUNDS = Bounds(rows=65_536, bytes=32 << 20)
 """Of one block. The records alone decide where blocks end, so that a replay makes the same ones."""
 MOST_LETTER_BYTES = 1 << 20
+MOST_LETTERS, MOST_LETTERS_BYTES = 10_000, 8 << 20
+"""Of one attempt, a record more at most: they pass through the JVM and one transaction of the store."""
+TURN_SECONDS = 2.0
+"""An attempt ends behind the block that it has in hand after this time: other pipelines wait for its slot of Spark, and
+what it has done is kept by its owner, whose lease is renewed meanwhile."""
+PATIENCE_SECONDS = 2.0
+"""How long a task waits for a server that refuses; its owner tries again later, without a slot of Spark."""
+MOST_DETAIL = 2_000
 _MARKS = {INC_COLUMN, OFFSET_COLUMN}
 
 
@@ -76,9 +87,20 @@ class RangeResult(NamedTuple):
     rows: int
     bytes: int
     letters: list[DeadLetter]
+    stop: int
+    """The offset before which it is done: the end of the range, or of a block before it."""
     newest_ms: int = 0
     """The time of the last record."""
     took_ms: int = 0
+
+    @property
+    def letters_size(self) -> int:
+        return sum(each.size for each in self.letters)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has as many letters as one attempt may have."""
+        return len(self.letters) >= MOST_LETTERS or self.letters_size >= MOST_LETTERS_BYTES
 
 
 class Opened(NamedTuple):
@@ -92,85 +114,130 @@ class Opened(NamedTuple):
 
 _opened: dict[str, tuple[PipelineConfig, Opened]] = {}
 """By pipeline, with its config."""
+_admins: dict[str, Admin] = {}
+"""By settings."""
 
 
 def run(work: RangeWork) -> RangeResult:
-    """Inserts a range exactly once, if the table has our columns. Raises Unavailable to try again (the range is unclear
-    then), ConfigError if somebody must change something."""
+    """Inserts a range exactly once, if the table has our columns, or the first blocks of it. Raises Unavailable or
+    Fenced to try again (the range is unclear then), ConfigError if somebody must change something."""
     try:
         return _run(work)
-    except (Unavailable, DiskFull):
+    except (Unavailable, DiskFull, Fenced):
         raise
     except GaussError:  # somebody may have changed the table: the next attempt prepares it again
         _forget(work.config.pipeline_id)
         raise
 
 
+class _Turn:
+    """How long an attempt may go on."""
+
+    def __init__(self, work: RangeWork) -> None:
+        self._began = time.monotonic()
+        self._stop_at = float("inf") if work.deadline is None else work.deadline.here()
+
+    @property
+    def ms(self) -> int:
+        return int((time.monotonic() - self._began) * 1000)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether to leave the rest to the next attempt."""
+        return self.ms > TURN_SECONDS * 1000 or clock() > self._stop_at
+
+    def guard(self) -> None:
+        """Before anything is inserted."""
+        if clock() > self._stop_at:
+            raise TooLate("the lease of the slot was not renewed in time", hint="the range is inserted by its owner")
+
+
 def _run(work: RangeWork) -> RangeResult:
-    began = time.monotonic()
-    stop_at = float("inf") if work.deadline is None else work.deadline.here()
+    turn = _Turn(work)
+    turn.guard()  # the task may have been queued for long
     opened = _open(work.config)
     if work.is_check:
-        return RangeResult(0, 0, [])
+        return RangeResult(0, 0, [], work.range.end)
     try:
-        found = _read(work, opened, work.range, stop_at)
+        found = _read(work, opened, work.range, turn)
     except OffsetOutOfRange as error:
+        _expect_same_topic(work)
         if not work.range.start < error.earliest:
             raise
         start = min(error.earliest, work.range.end)
         detail = f"offsets {work.range.start} to {start - 1} were deleted by the brokers before they were read"
+        if work.is_unclear:
+            detail += " for sure: an attempt whose end is unknown may have inserted some of them"
         lost = DeadLetter(work.range.start, "read", "deleted", "", detail, None, 0)
-        found = _read(work, opened, replace(work.range, start=start), stop_at)
+        found = _read(work, opened, replace(work.range, start=start), turn)
         found = found._replace(letters=[lost, *found.letters])
-    return found._replace(took_ms=int((time.monotonic() - began) * 1000))
+    return found._replace(took_ms=turn.ms)
 
 
-def _read(work: RangeWork, opened: Opened, wanted: Range, stop_at: float) -> RangeResult:
-    result = RangeResult(0, 0, [])
-    start = wanted.start
-    for batch in opened.reader.read(wanted, BOUNDS):
-        stop = batch.column("offset")[-1].as_py() + 1
-        result = _sum(result, _insert(work, opened, batch, (start, stop), stop_at))
-        start = stop
-    return result
+def _read(work: RangeWork, opened: Opened, wanted: Range, turn: _Turn) -> RangeResult:
+    result = RangeResult(0, 0, [], wanted.start)
+    with closing(opened.reader.read(wanted, BOUNDS)) as batches:
+        for batch in batches:
+            _expect_same_topic(work)
+            stop = batch.column("offset")[-1].as_py() + 1
+            result = _sum(result, _insert(work, opened, batch, (result.stop, stop), turn))
+            if result.stop < stop or result.is_full or turn.is_over:
+                return result
+    return result._replace(stop=wanted.end)  # what may be left is no record
+
+
+def _expect_same_topic(work: RangeWork) -> None:
+    """After reading, before inserting: a consumer goes on in a new topic of the same name without an error."""
+    settings = work.config.kafka.settings()
+    key = settings.model_dump_json()
+    if key not in _admins:
+        _admins[key] = Admin(settings)
+    topic = work.range.topic
+    found = _admins[key].topic_ids([topic])[topic]
+    if isinstance(found, GaussError):
+        raise found
+    if found != work.range.topic_id:
+        raise OtherTopic.of(topic)
 
 
 def _sum(one: RangeResult, other: RangeResult) -> RangeResult:
+    """Of two ranges that follow each other."""
     newest = max(one.newest_ms, other.newest_ms)
-    return RangeResult(one.rows + other.rows, one.bytes + other.bytes, [*one.letters, *other.letters], newest)
+    letters = [*one.letters, *other.letters]
+    return RangeResult(one.rows + other.rows, one.bytes + other.bytes, letters, other.stop, newest)
 
 
 def _insert(
-    work: RangeWork, opened: Opened, batch: pa.RecordBatch, offsets: tuple[int, int], stop_at: float
+    work: RangeWork, opened: Opened, batch: pa.RecordBatch, offsets: tuple[int, int], turn: _Turn
 ) -> RangeResult:
+    """Inserts a block, or the first half of it if its dead letters are too many."""
     kept, letters = kept_records(opened.filter, batch)
     mapped = opened.mapper.rows(kept)
     start, stop = offsets
-    if mapped is None:  # too large together
+    data, times = _by_offset(kept)
+    if mapped is not None:
+        letters += [_letter(each, data, times) for each in mapped.refusals]
+    found = RangeResult(0, 0, [each.cut(MOST_LETTER_BYTES, MOST_DETAIL) for each in letters], stop)
+    if len(batch) > 1 and (mapped is None or found.is_full):
         middle = len(batch) // 2
         cut = batch.column("offset")[middle].as_py()
-        left = _insert(work, opened, batch.slice(0, middle), (start, cut), stop_at)
-        return _sum(left, _insert(work, opened, batch.slice(middle), (cut, stop), stop_at))
-    block = RowBlock(
-        work.config.pipeline_id, work.epoch, 0, work.inc, start, stop, mapped.groups, unclear=work.is_unclear
-    )
-    if clock() > stop_at:
-        raise Unavailable(
-            "the lease of the slot was not renewed in time", hint="the range is inserted by its next owner"
-        )
-    refused = insert_block(opened.table.store, block, Waits(work.settle_s))
-    refusals = [*mapped.refusals, *refused]
-    data, times = _by_offset(kept)
-    letters += [
-        DeadLetter(
-            each.offset, each.stage, each.reason, each.column, each.detail, data[each.offset], times[each.offset]
-        )
-        for each in refusals
-    ]
-    bad = {each.offset for each in refusals}
+        left = _insert(work, opened, batch.slice(0, middle), (start, cut), turn)
+        if left.stop < cut or left.is_full:
+            return left
+        return _sum(left, _insert(work, opened, batch.slice(middle), (cut, stop), turn))
+    assert mapped is not None
+    place = (work.config.pipeline_id, work.epoch, 0, work.inc, start, stop)
+    block = RowBlock(*place, mapped.groups, unclear=work.is_unclear, guard=turn.guard)
+    refused = insert_block(opened.table.store, block, Waits(work.settle_s, PATIENCE_SECONDS))
+    made = [_letter(each, data, times).cut(MOST_LETTER_BYTES, MOST_DETAIL) for each in refused]
+    bad = {each.offset for each in (*mapped.refusals, *refused)}
     good = [len(value) for offset, value in data.items() if offset not in bad]
-    letters = [each._replace(data=(each.data or b"")[:MOST_LETTER_BYTES]) if each.data else each for each in letters]
-    return RangeResult(len(good), sum(good), letters, batch.column("ts_ms")[-1].as_py())
+    return RangeResult(len(good), sum(good), [*found.letters, *made], stop, batch.column("ts_ms")[-1].as_py())
+
+
+def _letter(refusal: Refusal, data: dict[int, bytes], times: dict[int, int]) -> DeadLetter:
+    offset, stage, reason, column, detail = refusal
+    return DeadLetter(offset, stage, reason, column, detail, data[offset], times[offset])
 
 
 def _by_offset(records: pa.Table) -> tuple[dict[int, bytes], dict[int, int]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import threading
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -11,7 +13,10 @@ from gauss.fleet.worker.range_work import RangeResult, RangeWork
 from gauss.model.errors import GaussError, Unavailable, errors_in_trace, from_dict, traced
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from gauss.spark.session import Spark
+
+LANE_SECONDS = 5.0
+"""A lane that has worked for so long begins no other range."""
 
 
 class Failure(NamedTuple):
@@ -20,19 +25,37 @@ class Failure(NamedTuple):
     error: GaussError
 
 
+Answer = RangeResult | Failure | None
+"""Of a range. None: it was not tried, for lack of time or of a place."""
+
+
 class Runner(Protocol):
     """Runs ranges of one pipeline. Called from several threads."""
 
-    def run(self, pipeline_id: str, works: Sequence[RangeWork]) -> list[RangeResult | Failure]:
-        """The result of each range, in order."""
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can still run anything."""
+        ...
+
+    def run(self, pipeline_id: str, works: Sequence[RangeWork], *, is_trial: bool = False) -> list[Answer]:
+        """The answer of each range, in order. `is_trial`: the last attempt of this pipeline failed, so this one may
+        hang as well."""
         ...
 
 
 class SparkRunner:
-    """A job for the ranges of a pipeline that wait at the same time, and a task for each of them."""
+    """A job for the ranges of a pipeline that wait at the same time. Spark does not preempt, so a pipeline whose server
+    hangs holds the slots of its tasks until its requests time out: it gets half of the slots at most, and pipelines
+    that fail get a quarter together."""
 
-    def __init__(self, context: SparkContext) -> None:
-        self._context = context
+    def __init__(self, spark: Spark, slots: int) -> None:
+        self._spark, self._context = spark, spark.context
+        self._lanes = max(slots // 2, 1)
+        self._trials = threading.Semaphore(max(slots // 4, 1))
+
+    @property
+    def is_alive(self) -> bool:
+        return self._spark.process.poll() is None
 
     def warm_up(self) -> None:
         """Runs a job without records: the first one loads classes and starts a process of Python for seconds, for which
@@ -40,19 +63,46 @@ class SparkRunner:
         with contextlib.suppress(Exception):  # the first range tells what is wrong
             self._context.parallelize([0], 1).map(_same).collect()
 
-    def run(self, pipeline_id: str, works: Sequence[RangeWork]) -> list[RangeResult | Failure]:
-        self._context.setLocalProperty("spark.scheduler.pool", pipeline_id)
+    def run(self, pipeline_id: str, works: Sequence[RangeWork], *, is_trial: bool = False) -> list[Answer]:
+        if not is_trial:
+            return self._run(pipeline_id, works, self._lanes)
+        if not self._trials.acquire(blocking=False):
+            return [None] * len(works)
         try:
-            found = self._context.parallelize(works, len(works)).map(attempt).collect()
+            return self._run(pipeline_id, works, 1)
+        finally:
+            self._trials.release()
+
+    def _run(self, pipeline_id: str, works: Sequence[RangeWork], most: int) -> list[Answer]:
+        count = min(len(works), most)
+        lanes = [works[first::count] for first in range(count)]
+        try:
+            self._context.setLocalProperty("spark.scheduler.pool", pipeline_id)
+            found = self._context.parallelize(lanes, count).map(attempt_all).collect()
         except Exception as error:  # the JVM, or a Python process, died
             known = errors_in_trace(str(error))
             reason = known[0] if known else Unavailable(f"a job of Spark failed: {type(error).__name__}")
             return [Failure(reason)] * len(works)
-        return [Failure(from_dict(each)) if isinstance(each, dict) else each for each in found]
+        answers = [found[at % count][at // count] for at in range(len(works))]
+        return [Failure(from_dict(each)) if isinstance(each, dict) else each for each in answers]
 
 
 def _same(value: int) -> int:
     return value
+
+
+def attempt_all(works: Sequence[RangeWork]) -> list[RangeResult | dict[str, object] | None]:
+    """The results of ranges in turn. Those that are left when the time or the space for dead letters is used up come
+    back as None."""
+    found: list[RangeResult | dict[str, object] | None] = []
+    began, space = time.monotonic(), range_work.MOST_LETTERS_BYTES
+    for work in works:
+        result = None
+        if time.monotonic() - began < LANE_SECONDS and space > 0:
+            result = attempt(work)
+            space -= 0 if isinstance(result, dict) else result.letters_size
+        found.append(result)
+    return found
 
 
 def attempt(work: RangeWork) -> RangeResult | dict[str, object]:

@@ -18,7 +18,7 @@ from gauss.fleet.leases.slots import SlotLease, Wanted
 from gauss.fleet.logs import about
 from gauss.fleet.worker.file_instance import FileInstance
 from gauss.fleet.worker.instance import Instance, Surroundings
-from gauss.model.errors import ConfigError, GaussError
+from gauss.model.errors import ConfigError, GaussError, Unavailable
 from gauss.process.identity import boot_id
 
 LEAST_TTL_MS = 6_000
@@ -74,11 +74,14 @@ class FleetWorker:
         self._reconciles = 0
 
     def run(self, stop: threading.Event) -> None:
-        """Reconciles until it is stopped; then drains and releases everything."""
+        """Reconciles until it is stopped; then drains and releases everything. Raises Unavailable if it can run nothing
+        any more: the slots are for others then."""
         self._keeper.start()
         pause = random.uniform(0, 0.2)  # workers that start at the same time do not ask at the same time
         try:
             while not stop.wait(pause):
+                if not self._around.runner.is_alive:
+                    raise Unavailable("Spark has ended, so this worker ends", hint="start it again")
                 try:
                     self.reconcile()
                 except GaussError as error:
@@ -101,6 +104,7 @@ class FleetWorker:
             ttl_ms=settings.ttl_ms,
             max_slots=settings.limits.slots,
             max_replicas=settings.limits.per_pipeline,
+            instances={pipeline_id: instance.shown for pipeline_id, instance in self._unleased.items()},
         )
         wanted = store.leases.wanted()
         self._reconciles += 1
@@ -159,7 +163,7 @@ class FleetWorker:
         for _ in range(ROUNDS):
             mine = [each.lease for each in self._keeper.held()]
             slots = choose(
-                store.leases.vacancies(),
+                [each for each in store.leases.vacancies() if each.pipeline_id in wanted],  # others started since
                 mine,
                 fair_share=share,
                 patience_ms=settings.reconcile_ms,
@@ -168,8 +172,11 @@ class FleetWorker:
             )
             if not slots or not (taken := self._keeper.acquire(slots)):
                 return
-            for held_lease in taken:
-                self._begin(held_lease, wanted[held_lease.lease.pipeline_id])
+            try:
+                for held_lease in taken:
+                    self._begin(held_lease, wanted[held_lease.lease.pipeline_id])
+            finally:  # without an instance nobody would end them
+                self._keeper.release([each.lease for each in taken if each.lease not in self._slots])
 
     def _begin(self, held: HeldLease, wanted: Wanted) -> None:
         instance: Instance | FileInstance
@@ -179,8 +186,8 @@ class FleetWorker:
         else:
             instance = Instance(self._around, Owner(self.id, held.lease.pipeline_id, held.lease), held, wanted)
         log.info("the slot is taken, epoch %d", held.lease.epoch, extra=about(held.lease.pipeline_id, held.lease.slot))
-        self._slots[held.lease] = instance
         instance.start()
+        self._slots[held.lease] = instance
 
     def _run_unleased(self, wanted: dict[str, Wanted]) -> None:
         """One instance of each started pipeline, whatever its replicas. One that is a file would run as often as there

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gauss.clients.clickhouse.connect import ServerAddress, connect
@@ -19,7 +20,8 @@ def client_of(config: ClickHouseConfig, place: TablePlace) -> Client:
     if config.host is not None:
         names = ("port", "database", "user", "password", "secure", "verify")
         given = {name: getattr(config, name) for name in names}
-        return connect(ServerAddress(config.host, **given, ca_cert=str(config.ca_file or "")))
+        address = ServerAddress(config.host, **given, ca_cert=str(config.ca_file or ""))
+        return connect(replace(address, answer_seconds=place.answer_seconds))
     endpoint = read_endpoint(place.directory)
     if endpoint is None:
         raise Unavailable("the embedded ClickHouse is not up", hint=f"its log: {place.directory.name}.out.log")

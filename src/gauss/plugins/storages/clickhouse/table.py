@@ -123,13 +123,14 @@ class ClickHouseTable:
             self._make_sure(block, name, settle_s)
             return
         for group in block.groups:
-            self._insert(block.inc, group, name)
+            self._insert(block, group, name)
 
-    def _insert(self, inc: int, group: RowGroup, name: str) -> None:
+    def _insert(self, block: RowBlock, group: RowGroup, name: str) -> None:
         assert self._table is not None
+        block.guard()
         rows, types = group.rows, self._table.types
         if OFFSET_COLUMN in types and INC_COLUMN in types:
-            rows = rows.append_column(INC_COLUMN, pa.array(np.full(len(rows), inc, np.int64)))
+            rows = rows.append_column(INC_COLUMN, pa.array(np.full(len(rows), block.inc, np.int64)))
             rows = rows.append_column(OFFSET_COLUMN, pa.array(group.offsets))
         settings = {"async_insert": 1, "wait_for_async_insert": 1} if self._config.async_insert else None
         # Rows that use different default columns are inserted separately, each part with its own token.
@@ -141,14 +142,14 @@ class ClickHouseTable:
         was under way had its time, go in under another."""
         if self._config.replacing:
             for group in block.groups:
-                self._insert(block.inc, group, name)
+                self._insert(block, group, name)
             # Rows that were replaced are absent too; the newest block again, in its order, changes nothing.
             self._again(block, name)
             return
         absent = self._absent(block)
         if absent is not None and len(absent.offsets()) == len(block.offsets()):
             for group in block.groups:
-                self._insert(block.inc, group, name)
+                self._insert(block, group, name)
         deadline = time.monotonic() + settle_s
         while (absent := self._absent(block)) is not None and time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS)
@@ -158,7 +159,7 @@ class ClickHouseTable:
     def _again(self, block: RowBlock, name: str) -> None:
         for group in block.groups:
             fresh = xxhash.xxh3_64_hexdigest(np.ascontiguousarray(group.offsets).tobytes())
-            self._insert(block.inc, group, f"{name}-{block.generation}-{fresh}")
+            self._insert(block, group, f"{name}-{block.generation}-{fresh}")
 
     def _absent(self, block: RowBlock) -> RowBlock | None:
         """The rows that the table lacks; None if it has all of them."""
