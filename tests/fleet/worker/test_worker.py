@@ -136,6 +136,17 @@ def test_without_leases_each_worker_runs_every_pipeline(world: World) -> None:
     wait_until(lambda: {each.worker_id for each in world.store.claims.list(world.id)} == {first.id, second.id})
     assert world.store.leases.assignments() == []
     assert {each.mode for each in world.store.workers.list()} == {"no-leases"}
+    wait_until(lambda: [each.instances for each in world.store.workers.list()] == [{world.id: ("running", "")}] * 2)
+    world.put(Kind.CLICKHOUSE, {**world.clickhouse, "table": "missing", "createTableIfMissing": False})
+    world.ids(60, 120)
+
+    def failing() -> bool:
+        told = [each.instances.get(world.id, ("", "")) for each in world.store.workers.list()]
+        return all(state == "failing" and "is missing" in reason for state, reason in told)
+
+    wait_until(failing)
+    world.want("stopped")
+    wait_until(lambda: not any(each.instances for each in world.store.workers.list()))
 
 
 def test_a_deleted_pipeline_stops(world: World) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from gauss.clients.kafka.reading import Bounds
 from gauss.fleet.fleet_store import FleetStore
 from gauss.fleet.store.configs import Kind
+from gauss.fleet.worker import range_work
 from gauss.fleet.worker.range_work import RangeWork
 from helpers.fleet import LocalRunner, World
 from helpers.kafka import SecuredBroker
@@ -119,22 +123,45 @@ def test_a_batch_in_hand_is_committed_when_the_pipeline_is_stopped(world: World)
     world.wait_rows(60)
 
 
-def test_a_rate_limit_counts_for_all_replicas_and_does_not_block_stopping(world: World) -> None:
+def test_a_rate_limit_counts_for_the_whole_pipeline_and_does_not_block_stopping(world: World) -> None:
+    """Also without leases, where the replicas say nothing about the number of instances."""
     world.put(Kind.CLICKHOUSE, {**world.clickhouse, "insertRateLimit": 20, "batchSize": 20})
     world.ids(0, 600)
-    world.want(replicas=2)
-    world.work(LocalRunner())
+    world.want()
+    for _ in range(2):
+        world.work(LocalRunner(), leases=False)
     wait_until(lambda: len(world.rows()) >= 40)
-    first = world.store.claims.list(world.id)
-    began = min(each.advanced_at or 0 for each in first)
-    wait_until(lambda: len(world.rows()) >= 160)
-    claims = world.store.claims.list(world.id)
+    wait_until(lambda: len({each.worker_id for each in world.claims()}) == 2)
+    first = world.claims()
+    began, rows = max(each.advanced_at or 0 for each in first), sum(each.rows for each in first)
+    wait_until(lambda: len(world.rows()) >= rows + 120)
+    claims = world.claims()
     seconds = (max(each.advanced_at or 0 for each in claims) - began) / 1000
-    # Each replica may be one batch of each of its partitions ahead.
-    assert sum(each.rows for each in claims) <= 20 * seconds + 2 * 20 * len(claims) + 40
+    # Each instance may be one batch of each of its partitions ahead.
+    assert sum(each.rows for each in claims) - rows <= 20 * seconds + 20 * len(claims) + 20
     world.want("stopped")
-    wait_until(lambda: not world.owners())
+    wait_until(lambda: all(each.worker_id is None for each in world.claims()))
     assert len(world.rows()) < 600
+
+
+def test_a_range_that_takes_longer_than_its_deadline_is_inserted_in_parts(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gauss.fleet.worker.range_work.BOUNDS", Bounds(rows=10, bytes=1 << 20))
+    kept = range_work.kept_records
+
+    def slow(*given: Any) -> Any:
+        time.sleep(0.35)  # 15 blocks need longer than a deadline of 4 s
+        return kept(*given)
+
+    monkeypatch.setattr("gauss.fleet.worker.range_work.kept_records", slow)
+    world.put(Kind.CLICKHOUSE, {**world.clickhouse, "batchSize": 10_000})
+    world.partitions = 1  # the other two stay empty
+    world.more(150)
+    world.want()
+    world.work(LocalRunner())
+    world.wait_sent()
+    assert world.claims()[0].batches >= 2, world.claims()
 
 
 @pytest.fixture

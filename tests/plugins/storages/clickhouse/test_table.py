@@ -23,7 +23,7 @@ from gauss.contracts.table import RowBlock, RowGroup, TablePlace
 from gauss.contracts.target import TargetField, TargetSchema
 from gauss.mapping.columns import ColumnMap
 from gauss.mapping.script import run_file
-from gauss.model.errors import ConfigError, Unavailable
+from gauss.model.errors import ConfigError, Fenced, Unavailable
 from gauss.plugins.storages.clickhouse.spec import SPEC, ClickHouseConfig
 from gauss.plugins.storages.clickhouse.table import ClickHouseTable
 from helpers.waiting import wait_until
@@ -93,6 +93,21 @@ def test_token_that_outlived_its_rows_is_seen_through_only_by_reading_back(serve
     if unclear:
         made.store.insert(block(0, 100, unclear=True), 0.5)
         assert made.numbers() == tens(0, 100)
+
+
+def test_writer_that_may_insert_no_more_sends_nothing_also_after_it_has_waited(server: Path) -> None:
+    made, until = Made(server).prepared(), [2]
+
+    def guard() -> None:
+        until[0] -= 1
+        if until[0] < 0:
+            raise Fenced("too late")
+
+    made.store.insert(block(0, 100, guard=guard), 0)
+    made.ask("DELETE FROM TABLE WHERE 1 SETTINGS mutations_sync = 2")
+    with pytest.raises(Fenced):  # the first insert has a token that is known; the one under a fresh token is refused
+        made.store.insert(block(0, 100, unclear=True, guard=guard), 0)
+    assert made.numbers() == []
 
 
 def test_blocks_cut_otherwise_after_a_lost_checkpoint_double_nothing(server: Path) -> None:
