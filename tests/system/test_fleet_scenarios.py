@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import psutil
 import psycopg
@@ -19,6 +20,7 @@ from gauss.fleet.store.configs import Kind
 from helpers.fleet import TTL_SECONDS, WorkerProcess, World
 from helpers.kafka import SecuredBroker
 from helpers.proxy import Proxy
+from helpers.run import free_port
 from helpers.waiting import stays, suspend, wait_until
 
 pytestmark = [pytest.mark.system, pytest.mark.fault]
@@ -240,7 +242,8 @@ def test_a_slow_or_failing_pipeline_holds_up_no_other_and_a_deleted_one_stops(fl
     failing.more(300)
     failing.want()
     good.want()
-    worker = fleet.worker("--metrics-port", "0")
+    port = free_port()
+    worker = fleet.worker("--metrics-port", str(port))
     wait_until(lambda: any("is missing" in each for each in failing.reasons()))
     good.more(300)
     good.wait_sent()
@@ -254,4 +257,9 @@ def test_a_slow_or_failing_pipeline_holds_up_no_other_and_a_deleted_one_stops(fl
     failing.wait_sent()
     assert len(good.rows()) == 300
     assert worker.process.poll() is None
+    with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    assert {"gauss_worker_slots_held 1", "gauss_worker_slots_usable 1", "gauss_worker_instances 1"} <= set(lines)
+    with urlopen(f"http://127.0.0.1:{port}/healthz") as answer:
+        assert answer.read() == b"up\n"
     assert json.dumps(failing.owners()) == json.dumps({0: worker.id})

@@ -7,13 +7,16 @@ import json
 from collections.abc import Sequence
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from gauss.clients.clickhouse.connect import connect
+from gauss.clients.kafka.admin import Admin
 from gauss.fleet.store.configs import Kind
 from gauss.fleet.worker.range_work import RangeWork
 from gauss.fleet.worker.worker import Settings, new_worker_id
 from gauss.model.errors import ConfigError, Unavailable
 from helpers.fleet import LocalRunner, World
+from helpers.kafka import settings
 from helpers.waiting import wait_until
 
 pytestmark = pytest.mark.system
@@ -46,6 +49,16 @@ def test_replicas_share_partitions_and_are_scaled_and_stopped(world: World) -> N
     world.wait_rows(60)
     wait_until(lambda: len(world.store.leases.assignments(world.id)) == 2)
     wait_until(lambda: {each.slot for each in world.store.claims.list(world.id)} == {0, 1})
+    group, kafka = f"gauss-{world.id}", Admin(settings(world.brokers))
+    tool = AdminClient({"bootstrap.servers": world.brokers})
+    assert len(tool.describe_consumer_groups([group])[group].result(20).members) == 2
+    numbers = range(world.partitions)
+    wait_until(
+        lambda: (
+            {number: each.offset for number, each in kafka.committed(group, world.topic, numbers).items()}
+            == {each.partition: each.next_offset for each in world.claims()}
+        )
+    )
     world.want(replicas=1)
     wait_until(lambda: [each.slot for each in world.store.leases.assignments(world.id)] == [0])
     world.ids(60, 90)
@@ -159,16 +172,16 @@ def test_a_deleted_pipeline_stops(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("given", "message"),
     [
         (Settings(5_999, 1_000), "at least 6s"),
         (Settings(6_000, 2_001), "a third of --lease-ttl"),
         (Settings(6_000, 0), "a third of --lease-ttl"),
     ],
 )
-def test_times_that_can_not_hold_are_refused(settings: Settings, message: str) -> None:
+def test_times_that_can_not_hold_are_refused(given: Settings, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        settings.check()
+        given.check()
 
 
 def test_worker_ids_never_collide() -> None:
