@@ -44,7 +44,8 @@ class IdleInstance:
 
 
 class IdleRunner:
-    is_alive = True
+    def check(self) -> None:
+        """It runs nothing."""
 
     def run(self, pipeline_id: str, works: Sequence[RangeWork], *, is_trial: bool = False) -> list[Answer]:
         raise NotImplementedError  # there are no records

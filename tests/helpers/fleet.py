@@ -27,7 +27,7 @@ from gauss.fleet.worker.instance import Surroundings
 from gauss.fleet.worker.range_work import RangeWork
 from gauss.fleet.worker.runner import Answer, Failure, Runner, attempt_all
 from gauss.fleet.worker.worker import FleetWorker, Settings
-from gauss.model.errors import GaussError, from_dict
+from gauss.model.errors import GaussError, Unavailable, from_dict
 from helpers.kafka import settings
 from helpers.waiting import wait_until
 
@@ -49,6 +49,10 @@ class LocalRunner:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+
+    def check(self) -> None:
+        if not self.is_alive:
+            raise Unavailable("it has ended")
 
     def run(self, _pipeline_id: str, works: Sequence[RangeWork], *, is_trial: bool = False) -> list[Answer]:  # noqa: ARG002
         with self._lock:  # what a process keeps open is for one thread

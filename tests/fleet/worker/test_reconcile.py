@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +15,7 @@ from gauss.fleet.fleet_store import FleetStore
 from gauss.fleet.leases.slots import Wanted
 from gauss.fleet.worker.ends import Clusters
 from gauss.fleet.worker.instance import Surroundings
+from gauss.fleet.worker.runner import SparkRunner
 from gauss.fleet.worker.worker import FleetWorker, Settings
 from gauss.model.errors import Unavailable
 from helpers.fleet import LocalRunner
@@ -78,3 +82,19 @@ def test_a_worker_whose_spark_has_ended_leaves_its_slots_to_others_and_ends(stor
     assert not thread.is_alive() and len(raised) == 1
     assert store.leases.assignments() == []
     assert store.workers.list() == []
+
+
+def test_a_jvm_that_hangs_or_has_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With another process in its place: a hanging JVM would take minutes."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        runner = SparkRunner(SimpleNamespace(context=None, process=process), 4)  # type: ignore[arg-type]
+        runner.check()
+        runner._jobs[1] = time.monotonic()
+        runner.check()
+        monkeypatch.setattr("gauss.fleet.worker.runner.HANG_SECONDS", 0.0)
+        with pytest.raises(Unavailable, match="a job of Spark has not ended"):
+            runner.check()
+        assert process.wait(20) != 0, "it was killed, so that nobody waits for its answers"
+        runner._jobs.clear()
+        with pytest.raises(Unavailable, match="Spark has ended"):
+            runner.check()

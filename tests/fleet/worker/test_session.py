@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +29,7 @@ from gauss.fleet.worker.session import Session, transactions
 from gauss.model.errors import Unavailable
 from helpers.fleet import LocalRunner
 
-CONFIGS = {
+CONFIGS: dict[Kind, dict[str, Any]] = {
     Kind.KAFKA: {"brokers": ["127.0.0.1:1"], "topic": "t"},
     Kind.CLICKHOUSE: {"dsn": "http://127.0.0.1:1"},
     Kind.MAPPING: {"columns": [{"fieldPath": "id", "column": "id", "type": "Int64"}]},
@@ -72,7 +74,7 @@ def test_a_range_is_not_cut_while_an_insert_of_it_may_be_under_way(session: Sess
 def test_a_task_that_starts_too_late_does_nothing(session: Session) -> None:
     work = session._work(CLAIM)
     with pytest.raises(TooLate):
-        range_work.run(range_work.replace(work, deadline=Deadline.of(clock() - 1)))
+        range_work.run(replace(work, deadline=Deadline.of(clock() - 1)))
 
 
 def test_dead_letters_are_cut_to_what_every_store_can_keep() -> None:

@@ -6,7 +6,7 @@ from gauss.model.errors import Fenced
 
 
 class TooLate(Fenced):
-    """The lease may be another's now. Nothing of the block in hand was sent."""
+    """The lease may be another's now. What an attempt had in hand was not sent."""
 
     code = "too_late"
 

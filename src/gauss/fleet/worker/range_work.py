@@ -73,7 +73,7 @@ class RangeWork:
     settle_s: float
     """How long an insert of an earlier owner may still be under way."""
     deadline: Deadline | None = None
-    """When to stop inserting, because the lease may be another's."""
+    """When to stop inserting, because the lease may be another's. Without leases attempts are as long."""
 
     @property
     def is_check(self) -> bool:
@@ -149,7 +149,7 @@ class _Turn:
     def guard(self) -> None:
         """Before anything is inserted."""
         if clock() > self._stop_at:
-            raise TooLate("the lease of the slot was not renewed in time", hint="the range is inserted by its owner")
+            raise TooLate("the time of an attempt to insert a range was used up", hint="it is tried again, in parts")
 
 
 def _run(work: RangeWork) -> RangeResult:

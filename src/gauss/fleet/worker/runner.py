@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 LANE_SECONDS = 5.0
 """A lane that has worked for so long begins no other range."""
+HANG_SECONDS = 300.0
+"""No job takes so long: deadlines end its attempts, and servers have less time to answer."""
 
 
 class Failure(NamedTuple):
@@ -32,9 +35,8 @@ Answer = RangeResult | Failure | None
 class Runner(Protocol):
     """Runs ranges of one pipeline. Called from several threads."""
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether it can still run anything."""
+    def check(self) -> None:
+        """Raises Unavailable if it can run nothing any more."""
         ...
 
     def run(self, pipeline_id: str, works: Sequence[RangeWork], *, is_trial: bool = False) -> list[Answer]:
@@ -52,10 +54,17 @@ class SparkRunner:
         self._spark, self._context = spark, spark.context
         self._lanes = max(slots // 2, 1)
         self._trials = threading.Semaphore(max(slots // 4, 1))
+        self._jobs: dict[int, float] = {}
+        """By thread, when the job began that it waits for."""
 
-    @property
-    def is_alive(self) -> bool:
-        return self._spark.process.poll() is None
+    def check(self) -> None:
+        """A JVM that hangs is killed: threads that wait for its answer could not end."""
+        process, again = self._spark.process, "start the worker again"
+        if time.monotonic() - min(list(self._jobs.values()), default=math.inf) > HANG_SECONDS:
+            process.kill()
+            raise Unavailable(f"a job of Spark has not ended for {HANG_SECONDS:.0f} s, so this worker ends", hint=again)
+        if process.poll() is not None:
+            raise Unavailable("Spark has ended, so this worker ends", hint=again)
 
     def warm_up(self) -> None:
         """Runs a job without records: the first one loads classes and starts a process of Python for seconds, for which
@@ -76,6 +85,7 @@ class SparkRunner:
     def _run(self, pipeline_id: str, works: Sequence[RangeWork], most: int) -> list[Answer]:
         count = min(len(works), most)
         lanes = [works[first::count] for first in range(count)]
+        self._jobs[threading.get_ident()] = time.monotonic()
         try:
             self._context.setLocalProperty("spark.scheduler.pool", pipeline_id)
             found = self._context.parallelize(lanes, count).map(attempt_all).collect()
@@ -83,6 +93,8 @@ class SparkRunner:
             known = errors_in_trace(str(error))
             reason = known[0] if known else Unavailable(f"a job of Spark failed: {type(error).__name__}")
             return [Failure(reason)] * len(works)
+        finally:
+            self._jobs.pop(threading.get_ident())
         answers = [found[at % count][at // count] for at in range(len(works))]
         return [Failure(from_dict(each)) if isinstance(each, dict) else each for each in answers]
 

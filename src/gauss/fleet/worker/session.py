@@ -11,6 +11,7 @@ from gauss.clients.kafka.admin import Topic
 from gauss.clients.kafka.reading import Range
 from gauss.fleet.leases.claims import Claim, End, Intent, Outcome
 from gauss.fleet.leases.deadline import Deadline
+from gauss.fleet.leases.keeper import clock
 from gauss.fleet.worker.configs import with_newest_connections
 from gauss.fleet.worker.fences import OtherTopic, TooLate
 from gauss.fleet.worker.lag import PassedEnds
@@ -244,6 +245,7 @@ class Session:
     def _work(self, claim: Claim) -> RangeWork:
         assert claim.pending is not None
         since, held = self._unclear.get(claim.partition), self._instance.held
+        stop_at = clock() + self._around.ttl_ms * 2 / 3000 if held is None else held.stop_at
         settle = 0.0 if since is None else max(since + self._around.ttl_ms / 1000 - time.monotonic(), 0.0)
         stop = min(claim.pending.stop, claim.next_offset + self._most.get(claim.partition, MOST_RANGE))
         return RangeWork(
@@ -253,7 +255,7 @@ class Session:
             claim.epoch,
             since is not None,
             settle,
-            None if held is None else Deadline.of(held.stop_at),
+            Deadline.of(stop_at),
         )
 
 

@@ -18,7 +18,7 @@ from gauss.fleet.leases.slots import SlotLease, Wanted
 from gauss.fleet.logs import about
 from gauss.fleet.worker.file_instance import FileInstance
 from gauss.fleet.worker.instance import Instance, Surroundings
-from gauss.model.errors import ConfigError, GaussError, Unavailable
+from gauss.model.errors import ConfigError, GaussError
 from gauss.process.identity import boot_id
 
 LEAST_TTL_MS = 6_000
@@ -80,8 +80,7 @@ class FleetWorker:
         pause = random.uniform(0, 0.2)  # workers that start at the same time do not ask at the same time
         try:
             while not stop.wait(pause):
-                if not self._around.runner.is_alive:
-                    raise Unavailable("Spark has ended, so this worker ends", hint="start it again")
+                self._around.runner.check()
                 try:
                     self.reconcile()
                 except GaussError as error:
