@@ -238,6 +238,10 @@ class TableStore(Protocol):
         Unavailable to retry, Unclear to retry with `unclear` set."""
         ...
 
+    def present(self, inc: int, start: int, stop: int) -> list[int]:
+        """The offsets of an incarnation in [start, stop) that have rows; none if rows have no origin."""
+        ...
+
     def others(self, target: TargetSchema, incs: Sequence[int]) -> int | None:
         """Number of rows of other incarnations, which were not written by this topic. `None` if rows have no origin."""
         ...

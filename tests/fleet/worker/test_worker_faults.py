@@ -18,6 +18,7 @@ from gauss.fleet.fleet_store import FleetStore
 from gauss.fleet.store.configs import Kind
 from gauss.fleet.worker import range_work
 from gauss.fleet.worker.range_work import RangeWork
+from gauss.model.errors import Unavailable
 from helpers.fleet import LocalRunner, World
 from helpers.kafka import SecuredBroker
 from helpers.killable_server import KillableServer
@@ -101,6 +102,27 @@ def test_records_that_the_brokers_deleted_before_they_were_read_are_told(world: 
     (letter,) = world.store.letters.list(world.id)
     assert (letter.letter.stage, letter.letter.reason) == ("read", "deleted")
     assert "offsets 20 to 29" in letter.letter.detail
+
+
+def test_records_that_the_brokers_deleted_after_they_were_inserted_count_as_rows(world: World) -> None:
+    runner, lost = LocalRunner(), list[int]()
+
+    def delete(works: Sequence[RangeWork]) -> None:
+        if not works[0].is_check and not lost:
+            lost.append(1)
+            places = [confluent_kafka.TopicPartition(world.topic, number, at) for number, at in enumerate((20, 12, 0))]
+            client = AdminClient({"bootstrap.servers": world.brokers})
+            for each in client.delete_records(places).values():
+                each.result(30)
+            raise Unavailable("the answer was lost")
+
+    runner.after = delete
+    world.ids(0, 60)
+    world.want()
+    world.work(runner)
+    wait_until(lambda: sum(each.rows for each in world.claims()) == 60, what=world.claims)
+    assert world.rows() == list(range(60))
+    assert lost and not world.store.letters.list(world.id)
 
 
 def test_a_batch_in_hand_is_committed_when_the_pipeline_is_stopped(world: World) -> None:

@@ -165,13 +165,22 @@ def _run(work: RangeWork) -> RangeResult:
         if not work.range.start < error.earliest:
             raise
         start = min(error.earliest, work.range.end)
-        detail = f"offsets {work.range.start} to {start - 1} were deleted by the brokers before they were read"
-        if work.is_unclear:
-            detail += " for sure: an attempt whose end is unknown may have inserted some of them"
-        lost = DeadLetter(work.range.start, "read", "deleted", "", detail, None, 0)
+        rows, lost = _deleted(work, opened, start)
         found = _read(work, opened, replace(work.range, start=start), turn)
-        found = found._replace(letters=[lost, *found.letters])
+        found = found._replace(rows=found.rows + rows, letters=[*lost, *found.letters])
     return found._replace(took_ms=turn.ms)
+
+
+def _deleted(work: RangeWork, opened: Opened, stop: int) -> tuple[int, list[DeadLetter]]:
+    """The number of records before `stop` that an earlier attempt has inserted, and a letter about the others."""
+    start = work.range.start
+    rows = len(opened.table.store.present(work.inc, start, stop)) if work.is_unclear else 0
+    if rows == stop - start:
+        return rows, []
+    detail = f"offsets {start} to {stop - 1} were deleted by the brokers before they were read"
+    if rows:
+        detail += f", except {rows} that are rows"
+    return rows, [DeadLetter(start, "read", "deleted", "", detail, None, 0)]
 
 
 def _read(work: RangeWork, opened: Opened, wanted: Range, turn: _Turn) -> RangeResult:

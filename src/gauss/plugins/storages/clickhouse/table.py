@@ -163,10 +163,16 @@ class ClickHouseTable:
 
     def _absent(self, block: RowBlock) -> RowBlock | None:
         """The rows that the table lacks; None if it has all of them."""
-        assert self._table is not None
-        found = writing.read_back(self._client(), self._table, inc=block.inc, start=block.start, stop=block.stop)
-        left = block.without(found["offset"].to_numpy())
+        left = block.without(self.present(block.inc, block.start, block.stop))
         return left if left.groups else None
+
+    def present(self, inc: int, start: int, stop: int) -> list[int]:
+        assert self._table is not None
+        if not {INC_COLUMN, OFFSET_COLUMN} <= self._table.types.keys():
+            return []
+        found = writing.read_back(self._client(), self._table, inc=inc, start=start, stop=stop)
+        offsets: list[int] = found["offset"].to_pylist()
+        return offsets
 
     def _token(self, block: RowBlock) -> str:
         assert self._table is not None

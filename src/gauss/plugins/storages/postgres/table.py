@@ -115,13 +115,16 @@ class PostgresTable:
     def _without_present(self, block: RowBlock) -> RowBlock:
         """Removes rows that the table already has; rows with a key replace themselves."""
         assert self._table is not None
-        if self._table.key or OFFSET_COLUMN not in self._table.types or INC_COLUMN not in self._table.types:
-            return block
+        return block if self._table.key else block.without(self.present(block.inc, block.start, block.stop))
+
+    def present(self, inc: int, start: int, stop: int) -> list[int]:
+        assert self._table is not None
+        if OFFSET_COLUMN not in self._table.types or INC_COLUMN not in self._table.types:
+            return []
         query = f"SELECT {OFFSET_COLUMN} FROM {self._table.name} WHERE {INC_COLUMN} = %s AND {OFFSET_COLUMN} >= %s"
-        found = self._connection().execute(
-            f"{query} AND {OFFSET_COLUMN} < %s".encode(), [block.inc, block.start, block.stop]
-        )
-        return block.without([offset for (offset,) in found.fetchall()])
+        with sorted_errors():
+            found = self._connection().execute(f"{query} AND {OFFSET_COLUMN} < %s".encode(), [inc, start, stop])
+            return [offset for (offset,) in found.fetchall()]
 
     def _connection(self) -> Connection:
         if self._connected is None:
