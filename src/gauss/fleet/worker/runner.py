@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LANE_SECONDS = 5.0
 """A lane that has worked for so long begins no other range."""
+TRIAL_SECONDS = 1.0
+"""How long a trial waits for others, so that many are soon over when a server is back."""
 HANG_SECONDS = 300.0
 """No job takes so long: deadlines end its attempts, and servers have less time to answer."""
 
@@ -75,7 +77,7 @@ class SparkRunner:
     def run(self, pipeline_id: str, works: Sequence[RangeWork], *, is_trial: bool = False) -> list[Answer]:
         if not is_trial:
             return self._run(pipeline_id, works, self._lanes)
-        if not self._trials.acquire(blocking=False):
+        if not self._trials.acquire(timeout=TRIAL_SECONDS):
             return [None] * len(works)
         try:
             return self._run(pipeline_id, works, 1)

@@ -122,7 +122,7 @@ class Session:
             return
         answers = self._around.runner.run(self._owner.pipeline_id, works, is_trial=self._failures > 0)
         if all(answer is None for answer in answers):  # others that fail are tried
-            self._try_at = time.monotonic() + self._pause
+            self._try_at = time.monotonic() + FIRST_PAUSE
         elif works[0].is_check:
             failures = [answer.error for answer in answers if isinstance(answer, Failure)]
             self._checked = 0 if failures else works[0].config.version
