@@ -113,7 +113,7 @@ def test_workers_meet_replicas_exactly_while_they_are_scaled(fleet: Fleet) -> No
     world.more(300)
     world.wait_sent()
     wait_until(lambda: {each.slot for each in world.claims()} == {0})
-    assert len(other.owners()) == 2
+    wait_until(lambda: len(other.owners()) == 2)  # one of them may be on its way to the worker that has none now
     world.want(replicas=5)  # more than partitions: those without one wait
     wait_until(lambda: len(world.owners()) == 5)
     world.more(300)

@@ -1,13 +1,11 @@
-"""Where and how records are read: offsets to start at, logins, and formats other than JSON."""
+"""Where and how records are read: offsets to start at, logins, and a schema registry."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +18,7 @@ from helpers.schema_registry import registry
 
 pytestmark = pytest.mark.system
 
-PROTO = Path(__file__).parents[2] / "plugins" / "formats" / "protobuf" / "quote.proto"
+COLUMNS = {"id": "Int64", "name": "String"}
 AVRO = json.dumps(
     {
         "type": "record",
@@ -75,51 +73,23 @@ def test_records_come_over_tls_with_a_password_or_a_certificate(
     world.wait_sent()
 
 
-class Written:
-    """A format with its config in a fleet, and a writer of its records."""
-
-    def __init__(self, name: str, settings: dict[str, Any], fields: tuple[str, str] = ("id", "name")) -> None:
-        self.name, self.settings, self.fields = name, settings, fields
-        self._writer = build_format(name, settings)
-
-    def record(self, number: int) -> bytes:
-        return self._writer.encode(dict(zip(self.fields, (number, f"n{number}"), strict=True)))
-
-
-FORMATS: dict[str, Callable[[Path, str], Written]] = {
-    "csv": lambda *_: Written("csv", {"fields": [{"name": "id", "type": "int64"}, {"name": "name"}], "delimiter": ";"}),
-    "msgpack": lambda *_: Written("msgpack", {}),
-    "avro": lambda file, _: Written("avro", {"schema_file": str(file)}),
-    "avro with a registry": lambda _, url: Written("avro", {"registry": {"url": url, "subject": "orders-value"}}),
-    "protobuf": lambda *_: Written("protobuf", {"proto": str(PROTO), "message": "Quote"}, fields=("volume", "symbol")),
-}
-
-
-@pytest.fixture
-def written(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Written]:
-    file = tmp_path / "order.avsc"
-    file.write_text(AVRO)
+def test_records_of_a_schema_registry_with_a_password_become_rows_and_others_dead_letters(world: World) -> None:
+    """Schemas as text are tried with the formats themselves."""
     answers = {
         "/schemas/ids/3": {"schema": AVRO},
         "/subjects/orders-value/versions/latest": {"id": 3, "schema": AVRO},
     }
-    with ExitStack() as stack:
-        yield FORMATS[request.param](file, stack.enter_context(registry(answers)).url)
-
-
-@pytest.mark.parametrize("written", FORMATS, indirect=True)
-def test_records_of_every_format_become_rows_and_others_dead_letters(world: World, written: Written) -> None:
-    kafka = {"brokers": world.brokers, "topic": world.topic, "format": written.name}
-    world.put(Kind.KAFKA, {**kafka, "formatConfig": written.settings})
-    columns = [
-        {"fieldPath": path, "column": column, "type": kind}
-        for path, column, kind in zip(written.fields, ("id", "name"), ("Int64", "String"), strict=True)
-    ]
-    world.put(Kind.MAPPING, {"columns": columns, "orderBy": ["id"]})
-    world.produce(*(written.record(number) for number in range(60)), b"\xff")
-    world.want()
-    world.work(LocalRunner())
-    world.wait_rows(60)
+    with registry(answers, login=("alice", "sealed")) as found:
+        login = {"url": found.url, "subject": "orders-value", "username": "alice", "password": "sealed"}
+        encode = build_format("avro", {"registry": login}).encode
+        kafka = {"brokers": world.brokers, "topic": world.topic, "format": "avro"}
+        world.put(Kind.KAFKA, {**kafka, "formatConfig": {"registry": login}})
+        columns = [{"fieldPath": each, "column": each, "type": kind} for each, kind in COLUMNS.items()]
+        world.put(Kind.MAPPING, {"columns": columns, "orderBy": ["id"]})
+        world.produce(*(encode({"id": number, "name": f"n{number}"}) for number in range(60)), b"\xff")
+        world.want()
+        world.work(LocalRunner())
+        world.wait_rows(60)
     assert world.query("SELECT id, name FROM {table} ORDER BY id") == [(each, f"n{each}") for each in range(60)]
     (letter,) = world.store.letters.list(world.id)
     assert (letter.letter.stage, letter.letter.data) == ("decode", b"\xff")
