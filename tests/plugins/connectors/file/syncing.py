@@ -34,6 +34,17 @@ from gauss.plugins.connectors.file.source import FileSource
 from helpers.connectors import Seen, Values
 
 FULL, INCREMENTAL = SyncMode.FULL_REFRESH, SyncMode.INCREMENTAL
+FORMATS = [
+    {"format": "csv"},
+    {"format": "csv", "compression": "gzip", "delimiter": ";"},
+    {"format": "jsonl"},
+    {"format": "jsonl", "compression": "zstd"},
+    {"format": "parquet"},
+    {"format": "parquet", "compression": "snappy"},
+    {"format": "arrow"},
+    {"format": "arrow", "compression": "lz4"},
+]
+NAMES = ["-".join(each.values()) for each in FORMATS]
 
 
 def reads(path: Path, **config: Any) -> Side:

@@ -9,8 +9,7 @@ import pytest
 
 from gauss.plugins.connectors.file.estimates import estimated_rows
 from gauss.plugins.connectors.file.listing import find_streams
-from plugins.connectors.file.syncing import Wanted, emits, move, opened, reads, writes
-from plugins.connectors.file.test_round_trips import FORMATS, NAMES
+from plugins.connectors.file.syncing import FORMATS, NAMES, Wanted, emits, move, opened, reads, writes
 
 ROWS = 100_000
 

@@ -15,19 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gauss.contracts.connector.stream import StreamLimits
-from plugins.connectors.file.syncing import Wanted, emits, move, read, writes
+from plugins.connectors.file.syncing import FORMATS, NAMES, Wanted, emits, move, read, writes
 
-FORMATS = [
-    {"format": "csv"},
-    {"format": "csv", "compression": "gzip", "delimiter": ";"},
-    {"format": "jsonl"},
-    {"format": "jsonl", "compression": "zstd"},
-    {"format": "parquet"},
-    {"format": "parquet", "compression": "snappy"},
-    {"format": "arrow"},
-    {"format": "arrow", "compression": "lz4"},
-]
-NAMES = ["-".join(each.values()) for each in FORMATS]
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 DAY_S = 86_400
 
