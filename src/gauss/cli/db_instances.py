@@ -66,10 +66,7 @@ def psql(
     from gauss.clients.dbstates.client import start
     from gauss.clients.postgres.binaries import bin_folder, run_as
 
-    client = start(data_dir)
-    found = client.get("instances", instance)
-    if found["status"] != "running":
-        found = client.post("instances", instance, "start", body={})
+    found = start(data_dir).post("instances", instance, "start", body={})
     if json:
         CommandOutput(json=True).data({"instance_id": found["instance_id"], "dsn": found["dsn"]})
         return

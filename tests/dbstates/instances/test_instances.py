@@ -14,9 +14,11 @@ import psycopg
 import pytest
 
 from gauss.clients.dbstates.client import DatabaseStates
+from gauss.dbstates.instances.leases import GRACE_SECONDS
 from gauss.model.errors import ConfigError, NotFound
+from gauss.process import locks
 from helpers.dbstates import engine, prepare, request, unique, write_scripts
-from helpers.waiting import wait_until
+from helpers.waiting import stays, wait_until
 
 MANY = 50
 
@@ -142,6 +144,21 @@ def test_a_holder_that_can_not_be_locked_is_refused(client: DatabaseStates, peop
     assert job.instance in str(client.get("instances"))
     with pytest.raises(ConfigError, match="held_by"):
         list(client.prepare(request(people_sql, held_by="/tmp")))
+
+
+def test_an_instance_that_is_asked_for_outlives_its_holder_for_a_moment(
+    client: DatabaseStates, people_sql: Path, tmp_path: Path
+) -> None:
+    """A client that has just got its address can still connect, however long the instance was held before."""
+    holder = locks.take(tmp_path / "holder")
+    assert holder is not None
+    job = prepare(client, people_sql)
+    client.post("instances", job.instance, "start", body={"held_by": str(tmp_path / "holder")})
+    time.sleep(GRACE_SECONDS + 0.2)
+    client.post("instances", job.instance, "start", body={})
+    os.close(holder)
+    stays(lambda: job.instance in str(client.get("instances")), GRACE_SECONDS / 3)
+    assert job.sql("SELECT count(*) FROM people") == 100
 
 
 def test_an_interrupted_reset_is_settled_by_the_next(

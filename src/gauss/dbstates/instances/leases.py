@@ -80,7 +80,9 @@ class Leases:
             elif (left := self._left(row)) > 0:
                 self._looked[instance] = left
             else:
-                self._end(row)
+                with self._instances.locked(instance):
+                    if self._left(row) <= 0:  # else a client has asked for it meanwhile
+                        self._end(row)
         except NotFound:  # it has been removed meanwhile
             pass
         except Exception as error:  # the others are looked at all the same, and this one again

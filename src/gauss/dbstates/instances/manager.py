@@ -299,8 +299,9 @@ class Instances:
             _aside(data).rename(data)
 
     def revive(self, instance: str, tell: Callable[[str], None]) -> Server:
-        """The server of an instance, started again from its directory if it is gone."""
+        """The server of an instance, started again from its directory if it is gone. Its life time starts again."""
         with self.locked(instance):
+            self.touch(instance)
             found = self.server(instance)
             if found is not None:
                 return found
