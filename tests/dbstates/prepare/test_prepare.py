@@ -56,7 +56,7 @@ def test_another_postgres_of_the_machine_has_states_and_servers_of_its_own(
 ) -> None:
     other = next(Path("/usr/lib/postgresql").glob("*/bin/postgres"), None)
     if other is None:
-        pytest.skip("no other Postgres is installed (make packages)")
+        pytest.skip("no other Postgres is installed below /usr/lib/postgresql")
     jobs = [prepare(client, people_sql), prepare(client, people_sql, image=str(other.parent))]
     assert jobs[0].state != jobs[1].state
     versions = [int(job.sql("SHOW server_version_num")) // 10000 for job in jobs]

@@ -192,7 +192,9 @@ def _read(work: RangeWork, opened: Opened, wanted: Range, turn: _Turn) -> RangeR
             result = _sum(result, _insert(work, opened, batch, (result.stop, stop), turn))
             if result.stop < stop or result.is_full or turn.is_over:
                 return result
-    return result._replace(stop=wanted.end)  # what may be left is no record
+    if result.stop < wanted.end:  # nothing is left but marks and gaps, unless a new topic ends here
+        _expect_same_topic(work)
+    return result._replace(stop=wanted.end)
 
 
 def _expect_same_topic(work: RangeWork) -> None:
